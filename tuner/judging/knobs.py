@@ -63,7 +63,7 @@ class KnobSearch:
         sets, times = self._drawing(), list[float]()
         for _ in range(TRIED_RUNS):
             with turns.taken(self._place):
-                times.append(rounds.run(entrant, 0, self._problem, next(sets), "wrong")[0])
+                times.append(rounds.run(entrant, 0, self._problem, next(sets), "wrong", is_timed=True)[0])
         return min(times[1:])
 
     def _configs(self, count: int, default: Config, scopes: Sequence[Scope]) -> list[Config]:

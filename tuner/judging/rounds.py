@@ -46,7 +46,9 @@ class TimedLook:
         return own, baseline
 
 
-def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, code: str) -> tuple[float, str]:
+def run(
+    entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, code: str, is_timed: bool = False
+) -> tuple[float, str]:
     """Run an entrant once on a set of inputs, at new addresses, and compare what it wrote.
 
     Returns the time in ms and a digest of its outputs. Raises Refusal, for a wrong output with `code`.
@@ -60,7 +62,7 @@ def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, 
         poisons.update(problem.fill(shared, places, drawn))
 
     try:
-        time_ms = contender.run(places, fill, drawn.leading)
+        time_ms = contender.run(places, fill, drawn.leading, is_timed)
         entrant.launches = True
         digest = problem.judge(contender.memory, places, drawn, poisons, compared, code)
         contender.check_stopped()
@@ -97,7 +99,7 @@ def timed(
         for entrant in running:
             try:
                 with turns.taken(device.place):
-                    time_ms, _ = run(entrant, number, problem, drawn, "wrong_timed_run")
+                    time_ms, _ = run(entrant, number, problem, drawn, "wrong_timed_run", is_timed=True)
             except Refusal as refusal:
                 entrant.refuse(refusal.reason)
                 continue

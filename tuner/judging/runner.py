@@ -67,7 +67,7 @@ def main() -> None:
     for request in requests:
         channel.reply(replies.attempt(functools.partial(launches.answer, request)))
         if "bind" in request:
-            launches.run()
+            launches.run(request["is_timed"])
 
 
 class _Launches:
@@ -115,7 +115,7 @@ class _Launches:
         )
         self.call = self._device.bind_whole(self._work, handles, MOST_ENQUEUED)
 
-    def run(self) -> None:
+    def run(self, is_timed: bool) -> None:
         """Launch once, from the judge's byte on."""
         read(self._go, len(GO))
         try:
@@ -123,19 +123,19 @@ class _Launches:
                 self.call()
                 self._device.synchronize()
             else:
-                self._run_on_gpu()
+                self._run_on_gpu(is_timed)
         except TunerError as error:
             self._failure = error
             write(self._done, FAILED)
         else:
             write(self._done, DONE)
 
-    def _run_on_gpu(self) -> None:
+    def _run_on_gpu(self, is_timed: bool) -> None:
         device = self._device
         for name, (start, size) in self._places.items():
             device.write(self._buffers[name].whole, self._memory.bytes[start - GUARD : start + size + GUARD])
         device.synchronize()
-        if device.asynchronous:
+        if is_timed and device.asynchronous:
             device.occupy(WAKE_MS)
         self._timer.start()
         self.call()
