@@ -56,9 +56,13 @@ class ErrorSums:
 
 @dataclass
 class ComparedRuns:
-    """What the compared runs of one candidate have shown at one size."""
+    """What the compared runs of one candidate have shown at one size.
 
-    precision: dict[str, ErrorSums] = field(default_factory=dict)  # by the name of the output
+    `precision` is by the code of a wrong output and the output's name: runs that are verified, timed and repeated have
+    codes of their own, so that one kind cannot make up for another.
+    """
+
+    precision: dict[tuple[str, str], ErrorSums] = field(default_factory=dict)
     worst: Errors | None = None
     runs: int = 0
 
@@ -68,7 +72,7 @@ class ComparedRuns:
         """Compare an output of a run with its answer. `poison` are the bytes that it held before, if no run need read
         them. Raises Refusal, with `code` if an element is wrong."""
         before = None if poison is None or not output.element.is_exact else poison.view(output.dtype)
-        tally, sums = Tally(bound, output.size), self.precision.setdefault(name, ErrorSums())
+        tally, sums = Tally(bound, output.size), self.precision.setdefault((code, name), ErrorSums())
         worst, place, limit = -1.0, 0, 0.0
         with np.errstate(all="ignore"):
             for start, actual in output.parts(CHUNK):
@@ -95,11 +99,15 @@ class ComparedRuns:
         if not tally.is_right:
             raise _wrong(name, output, answer, bound, poison, code)
 
+    def relative(self, output: str) -> float | None:
+        """The largest relative error of an output, of the kinds of runs; None if it was not compared."""
+        return max((sums.relative for (_, name), sums in self.precision.items() if name == output), default=None)
+
     def check_precision(self, baseline: ComparedRuns, bounds: Mapping[str, Bound], size: dict[str, int]) -> None:
         """Raise Refusal if a candidate makes too much of the tolerance, compared with the space's own kernel on the
         same sets of inputs, of this `size`. `bounds` are those of the outputs."""
-        for name, sums in self.precision.items():
-            bound, theirs = bounds[name], baseline.precision.get(name, ErrorSums())
+        for (code, name), sums in self.precision.items():
+            bound, theirs = bounds[name], baseline.precision.get((code, name), ErrorSums())
             if bound.is_exact or not sums.count:
                 continue
             if sums.unexplained > 1 - EXPLAINED and theirs.unexplained <= (1 - EXPLAINED) / 2:

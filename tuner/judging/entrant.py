@@ -117,6 +117,5 @@ class Entrant:
         wrong = [each for each in found if each[1].worst is not None and each[1].worst.wrong]
         for number, compared in wrong or found:
             if (worst := compared.worst) is not None:
-                theirs = baseline.compared.get(number, ComparedRuns()).precision.get(worst.output)
-                return replace(worst, baseline=None if theirs is None else theirs.relative)
+                return replace(worst, baseline=baseline.compared.get(number, ComparedRuns()).relative(worst.output))
         return None

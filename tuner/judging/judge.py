@@ -216,9 +216,12 @@ class CandidateJudge:
                 if number >= len(self._told) and refusal.reason.code == "wrong_hidden_size":
                     self._verify(entrant, 0)  # only where it is wrong at no other is that the reason
                 raise
-        for number in order:
-            own, baseline = entrant.compared[number], self._baseline.compared[number]
-            own.check_precision(baseline, self._sets[number][0].inputs.bounds, self._problems[number].size)
+        self._check_precision(entrant)
+
+    def _check_precision(self, entrant: Entrant) -> None:
+        for number, own in entrant.compared.items():
+            bounds, size = self._sets[number][0].inputs.bounds, self._problems[number].size
+            own.check_precision(self._baseline.compared[number], bounds, size)
 
     def _verify(self, entrant: Entrant, number: int) -> None:
         entrant.load(number)
@@ -227,7 +230,9 @@ class CandidateJudge:
             rounds.run(entrant, number, self._problems[number], drawn, code)
 
     def _end(self, entrant: Entrant) -> None:
-        """The checks after the times: many more runs, in the same process, and the sanitizer. Raises Refusal."""
+        """The checks after the times: their precision, many more runs, in the same process, and the sanitizer. Raises
+        Refusal."""
+        self._check_precision(entrant)
         number = 0
         if len(self._told) > 1:  # else it is loaded still, with whatever it keeps
             entrant.load(number)
