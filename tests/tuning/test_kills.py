@@ -91,13 +91,13 @@ def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stag
 
 def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp_path: Path) -> None:
     command = (str(many), "8", "--device", "host", "--full", "--json")  # no time is in doubt
-    process = start(*command, limit=30_000)  # bytes of a file, the ledger's among them
+    process = start(*command, limit=20_000)  # bytes of a file, the ledger's among them
     _, err = process.communicate()
     assert process.returncode == 2
     assert "File too large" in err.splitlines()[-1]
     assert "Traceback" not in err
     before = finished(tmp_path)
-    assert 3 < len(before) < MANY
+    assert 1 < len(before) < MANY
     _, err = (process := start(*command)).communicate()
     assert process.returncode == 0, err
     counts = finished(tmp_path)

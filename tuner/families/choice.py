@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from tuner.devices import Device
 from tuner.devices.builds import build_cache
 from tuner.devices.conditions import Conditions
-from tuner.devices.product import HostTimes, Tiles
+from tuner.devices.product import Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import as_deployed, library_answers, model_files, one_class, products
 from tuner.families.bundles import Binaries
@@ -21,6 +19,7 @@ from tuner.families.code import SizedCode
 from tuner.families.fallback import Fallback
 from tuner.families.forecast import Forecast
 from tuner.families.known import Knowledge, Known, distance
+from tuner.families.ranking import NEAR, Ranked, Ranking
 from tuner.lockless import cached_property
 from tuner.prediction.grids import Sizes
 from tuner.space.deployments import ISOLATED, Deployment
@@ -30,19 +29,12 @@ from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import StepSource
 from tuner.store import time_tables
-from tuner.store.lookup import Candidate, Match, Query
+from tuner.store.lookup import Candidate, Query
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 from tuner.store.time_table import StoredTable
 
 NO_BINARIES = Binaries()
-SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
-# Times the library's time on the device: a longer kernel does not win by what the host saves, because programs that
-# capture calls in a CUDA graph wait for the device alone. Both times are cautious, so that a kernel within 1.1 is
-# expected to take no longer. Of 156 short kernels that were predicted to take up to 1.1 times as long, 9 were below
-# 0.97 x as fast as torch in fact; of 126 up to 1.25 times, 24 (H200, 16 bit, 182 sizes without times, NN and NT).
-LONGEST = 1.1
-NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
 
 
 @dataclass(frozen=True)
@@ -68,20 +60,6 @@ class Choice:
     def steps(self) -> tuple[StepSource, ...]:
         """The rendered steps; none for the library. Raises TrialError if they cannot be rendered."""
         return () if self.instance is None else rendering.render(self.instance)
-
-
-class _Entry(NamedTuple):
-    """A measured configuration with its match.
-
-    `sizes` are those at which it was measured, or the problem's if its time is predicted. `regret` is the expected
-    regret. `sibling` is the device whose times are used, empty for this device.
-    """
-
-    known: Known
-    match: Match
-    sizes: Sizes
-    regret: float | None = None
-    sibling: str = ""
 
 
 class FamilyTable:
@@ -132,6 +110,9 @@ class FamilyTable:
         for known in self._own.recorded if self._types is None else self._records_of(own):
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
+        self._ranking = Ranking(
+            self._recorded, self._own, self._sibling, device, library, self._types, bool(self._conditions)
+        )
 
     def _records_of(self, queries: Sequence[Query]) -> list[Known]:
         """The configurations with records of these queries, which are of the kernels in their order."""
@@ -256,7 +237,7 @@ class FamilyTable:
     def _ranked(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
         """The choices without moving rejected ones last, except within the fallback look-up of a kernel."""
         is_empty = True
-        for choice in self._by_code(self._comparable(scope), scope):
+        for choice in self._by_code(self._ranking.at(scope), scope):
             is_empty = False
             if choice.instance is None and choice.candidate.match == "default":
                 yield from self._alike(scope, judge)
@@ -305,10 +286,10 @@ class FamilyTable:
             and record.sizes.keys() == self._scope.sizes.keys()
         )
 
-    def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
+    def _by_code(self, entries: Iterable[Ranked], scope: Scope) -> Iterator[Choice]:
         """`entries`, given best first, as valid choices in the order that `choices` describes."""
-        uncompiled: list[_Entry] = []
-        for_one_size: list[_Entry] = []
+        uncompiled: list[Ranked] = []
+        for_one_size: list[Ranked] = []
         better: Choice | None = None  # the first valid one of `uncompiled`, once it is needed
         is_better_built = False
         for entry in entries:
@@ -345,101 +326,7 @@ class FamilyTable:
         except TrialError:
             return False
 
-    def _comparable(self, scope: Scope) -> Iterator[_Entry]:
-        """The measured configurations, best first: exact matches, then the predicted ones.
-
-        If the time model is not trusted, those of the nearest sizes take the place of the predicted ones. Then the
-        sibling's configurations follow those of sizes within NEAR, and precede those of other sizes.
-
-        The library, if it is a candidate, precedes kernels that were not measured near this size, unless the library
-        was measured and the model predicts its time, too.
-        """
-        key = tuple(scope.sizes.values())
-        yield from self._ordered(self._recorded.get(key, []), key, "nearest_size" if self._conditions else "exact")
-        if self._own.regret is not None:
-            ranked = self._for_callers(self._own.ranked(scope))
-            if not self._is_fair(self._own, ranked, key):
-                yield self._unmeasured(key)
-            for known in ranked:
-                of_types = "" if self._types is None else f"{', '.join(self._types.values())}"
-                yield _Entry(known, "predicted", key, self._own.regret, known.sibling or of_types)
-            return
-        nearest = self._own.nearest(key)
-        near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]
-        yield from self._at(self._own, near, "nearest_size")
-        others: list[Sizes] = []
-        if self._sibling is not None:
-            name = self._sibling.device
-            ranked = self._for_callers(self._sibling.ranked(scope))
-            if ranked and not self._is_fair(self._sibling, ranked, key):
-                yield self._unmeasured(key)
-            for known in ranked:
-                yield _Entry(known, "architecture", key, sibling=name)
-            others = self._sibling.nearest(key)
-            while others and distance(others[0], key) <= NEAR:
-                for entry in self._at(self._sibling, [others.pop(0)], "architecture"):
-                    yield entry._replace(sibling=name)
-        if self._library:
-            yield self._unmeasured(key)
-        for entry in self._at(self._sibling, others, "architecture") if self._sibling is not None else ():
-            yield entry._replace(sibling=self._sibling.device if self._sibling is not None else "")
-        yield from self._at(self._own, nearest[len(near) :], "nearest_size")
-
-    def _is_fair(self, forecast: Forecast, ranked: Sequence[Known], sizes: Sizes) -> bool:
-        """Whether kernels may precede the library: it is no candidate, its time is predicted, or `sizes` are near to
-        measured ones."""
-        return not self._library or any(each.space is None for each in ranked) or forecast.is_near(sizes, NEAR)
-
-    def _unmeasured(self, sizes: Sizes) -> _Entry:
-        """The library, whatever was measured."""
-        return _Entry(Known(None, {}), "default", sizes)
-
-    def _at(self, forecast: Forecast, sizes: Iterable[Sizes], match: Match) -> Iterator[_Entry]:
-        """The configurations measured at each of these sizes in turn, fastest first."""
-        for each in sizes:
-            yield from self._ordered([known for known in forecast.known if each in known.times], each, match)
-
-    def _ordered(self, measured: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[_Entry]:
-        """The configurations `measured` at these sizes, fastest first."""
-        best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
-        timed = sorted(((self._exact_time(known, sizes, best), known) for known in measured), key=lambda each: each[0])
-        for known in self._for_callers(timed):
-            yield _Entry(known, match, sizes)
-
-    def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
-        """Configurations with their times in ms, shortest first, by the time that a program waits which calls one again
-        and again: at least the host's time of a call. A kernel that takes more
-        than LONGEST times the library on the device does not come before it."""
-        timed = [*timed]
-        if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
-            library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)
-
-            def waited(each: tuple[float, Known]) -> float:
-                time_ms, known = each
-                if known.space is None or time_ms > LONGEST * library_ms:
-                    return max(time_ms, host.library_ms)
-                return max(time_ms, host.of_steps(len(known.space.steps)))
-
-            timed.sort(key=waited)
-        return [known for _, known in timed]
-
-    @cached_property
-    def _host_times(self) -> HostTimes | None:
-        """Measured when they are first needed, because it takes some milliseconds."""
-        return self.device.host_times()
-
-    def _exact_time(self, known: Known, sizes: Sizes, best: float) -> float:
-        """The time in ms of a configuration; for the library, scaled to the run that measured the best kernel.
-
-        `best` is the best kernel's time, infinite if no kernel was measured.
-        """
-        if known.space is not None or sizes not in known.records or not math.isfinite(best):
-            return known.times[sizes]
-        record, _ = known.records[sizes]
-        assert record.library_ms is not None
-        return best * record.library_ms / record.time_ms
-
-    def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
+    def _valid(self, entries: Iterable[Ranked], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid for this problem, as choices."""
         for known, match, sizes, regret, sibling in entries:
             if not known.is_valid(scope):

@@ -1,0 +1,155 @@
+"""The order of measured configurations, of all kernels of a family, at a size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tuner.devices import Device
+from tuner.devices.product import HostTimes
+from tuner.families.known import Known, distance
+from tuner.lockless import cached_property
+from tuner.prediction.grids import Sizes
+from tuner.space.scope import Scope
+from tuner.store.lookup import Match
+
+if TYPE_CHECKING:
+    from tuner.families.forecast import Forecast
+
+SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
+# Times the library's time on the device: a longer kernel does not win by what the host saves, because programs that
+# capture calls in a CUDA graph wait for the device alone. Both times are cautious, so that a kernel within 1.1 is
+# expected to take no longer. Of 156 short kernels that were predicted to take up to 1.1 times as long, 9 were below
+# 0.97 x as fast as torch in fact; of 126 up to 1.25 times, 24 (H200, 16 bit, 182 sizes without times, NN and NT).
+LONGEST = 1.1
+NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
+
+
+class Ranked(NamedTuple):
+    """A measured configuration with its match.
+
+    `sizes` are those at which it was measured, or the problem's if its time is predicted. `regret` is the expected
+    regret. `sibling` is the device whose times are used, empty for this device.
+    """
+
+    known: Known
+    match: Match
+    sizes: Sizes
+    regret: float | None = None
+    sibling: str = ""
+
+
+class Ranking:
+    """The configurations that were measured on a device, or on a sibling of it, in order at any size."""
+
+    def __init__(
+        self,
+        recorded: Mapping[Sizes, list[Known]],
+        own: Forecast,
+        sibling: Forecast | None,
+        device: Device,
+        library: bool,
+        types: Mapping[str, str] | None,
+        has_other_conditions: bool,
+    ) -> None:
+        """`recorded` are those with records, by size; `own` and `sibling` are the forecasts. `library`: whether the
+        vendor library is a candidate. `types` are the types of the times, if they are not the problem's own.
+        `has_other_conditions`: whether the times were measured under other conditions than the device's."""
+        self._recorded, self._own, self._sibling = recorded, own, sibling
+        self._device, self._library, self._types = device, library, types
+        self._own_match: Match = "nearest_size" if has_other_conditions else "exact"
+
+    def at(self, scope: Scope) -> Iterator[Ranked]:
+        """The measured configurations, best first: exact matches, then the predicted ones.
+
+        If the time model is not trusted, those of the nearest sizes take the place of the predicted ones. Then the
+        sibling's configurations follow those of sizes within NEAR, and precede those of other sizes.
+
+        The library, if it is a candidate, precedes kernels that were not measured near this size, unless the library
+        was measured and the model predicts its time, too.
+        """
+        key = tuple(scope.sizes.values())
+        yield from self._ordered(self._recorded.get(key, []), key, self._own_match)
+        if self._own.regret is not None:
+            ranked = self._for_callers(self._own.ranked(scope))
+            if not self._is_fair(self._own, ranked, key):
+                yield self._unmeasured(key)
+            for known in ranked:
+                of_types = "" if self._types is None else f"{', '.join(self._types.values())}"
+                yield Ranked(known, "predicted", key, self._own.regret, known.sibling or of_types)
+            return
+        nearest = self._own.nearest(key)
+        near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]
+        yield from self._at(self._own, near, "nearest_size")
+        others: list[Sizes] = []
+        if self._sibling is not None:
+            name = self._sibling.device
+            ranked = self._for_callers(self._sibling.ranked(scope))
+            if ranked and not self._is_fair(self._sibling, ranked, key):
+                yield self._unmeasured(key)
+            for known in ranked:
+                yield Ranked(known, "architecture", key, sibling=name)
+            others = self._sibling.nearest(key)
+            while others and distance(others[0], key) <= NEAR:
+                for entry in self._at(self._sibling, [others.pop(0)], "architecture"):
+                    yield entry._replace(sibling=name)
+        if self._library:
+            yield self._unmeasured(key)
+        for entry in self._at(self._sibling, others, "architecture") if self._sibling is not None else ():
+            yield entry._replace(sibling=self._sibling.device if self._sibling is not None else "")
+        yield from self._at(self._own, nearest[len(near) :], "nearest_size")
+
+    def _is_fair(self, forecast: Forecast, ranked: Sequence[Known], sizes: Sizes) -> bool:
+        """Whether kernels may precede the library: it is no candidate, its time is predicted, or `sizes` are near to
+        measured ones."""
+        return not self._library or any(each.space is None for each in ranked) or forecast.is_near(sizes, NEAR)
+
+    def _unmeasured(self, sizes: Sizes) -> Ranked:
+        """The library, whatever was measured."""
+        return Ranked(Known(None, {}), "default", sizes)
+
+    def _at(self, forecast: Forecast, sizes: Iterable[Sizes], match: Match) -> Iterator[Ranked]:
+        """The configurations measured at each of these sizes in turn, fastest first."""
+        for each in sizes:
+            yield from self._ordered([known for known in forecast.known if each in known.times], each, match)
+
+    def _ordered(self, measured: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[Ranked]:
+        """The configurations `measured` at these sizes, fastest first."""
+        best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
+        timed = sorted(((self._exact_time(known, sizes, best), known) for known in measured), key=lambda each: each[0])
+        for known in self._for_callers(timed):
+            yield Ranked(known, match, sizes)
+
+    def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
+        """Configurations with their times in ms, shortest first, by the time that a program waits which calls one again
+        and again: at least the host's time of a call. A kernel that takes more than LONGEST times the library on the
+        device does not come before it."""
+        timed = [*timed]
+        if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
+            library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)
+
+            def waited(each: tuple[float, Known]) -> float:
+                time_ms, known = each
+                if known.space is None or time_ms > LONGEST * library_ms:
+                    return max(time_ms, host.library_ms)
+                return max(time_ms, host.of_steps(len(known.space.steps)))
+
+            timed.sort(key=waited)
+        return [known for _, known in timed]
+
+    @cached_property
+    def _host_times(self) -> HostTimes | None:
+        """Measured when they are first needed, because it takes some milliseconds."""
+        return self._device.host_times()
+
+    def _exact_time(self, known: Known, sizes: Sizes, best: float) -> float:
+        """The time in ms of a configuration; for the library, scaled to the run that measured the best kernel.
+
+        `best` is the best kernel's time, infinite if no kernel was measured.
+        """
+        if known.space is not None or sizes not in known.records or not math.isfinite(best):
+            return known.times[sizes]
+        record, _ = known.records[sizes]
+        assert record.library_ms is not None
+        return best * record.library_ms / record.time_ms
