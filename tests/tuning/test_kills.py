@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,30 +29,25 @@ from helpers.processes import (
 from tuner.search import foreign
 
 pytestmark = pytest.mark.slow
-MANY = 20
 
 
 @pytest.fixture
-def many(stage: Stage) -> Path:
-    """MANY configurations of about a millisecond each."""
-    body = "usleep(1000 + 10 * v);"
-    return stage(
-        HOST.replace("if (v != 7 && fault == 0) usleep(3000);", body),
-        "faulty",
-        f"{{v: {list(range(MANY))}, fault: [0]}}",
-    )
+def many(stage: Stage) -> Callable[[int], Path]:
+    """So many configurations of about a millisecond each."""
+    text = HOST.replace("if (v != 7 && fault == 0) usleep(3000);", "usleep(1000 + 10 * v);")
+    return lambda count: stage(text, "faulty", f"{{v: {list(range(count))}, fault: [0]}}")
 
 
-def test_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Path, tmp_path: Path) -> None:
+def test_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Callable[[int], Path], tmp_path: Path) -> None:
     """Supervisor or worker, at random moments; the same command then goes on."""
     random_moments, known = random.Random(0), 0
-    command = (str(many), "8", "--device", "host", "--full", "--json")  # no time is in doubt
+    command = (str(many(20)), "8", "--device", "host", "--full", "--json")  # no time is in doubt
     for round_ in range(4):
         process = start(*command)
         if round_ % 2:
             time.sleep(random_moments.uniform(0.0, 1.0))
         else:  # some configurations later: one that is lost three times in a row would be given up
-            goal = min(measured(tmp_path) + random_moments.randrange(1, 4), MANY)
+            goal = min(measured(tmp_path) + random_moments.randrange(1, 4), 20)
             wait_until(lambda goal=goal: measured(tmp_path) >= goal, process)
             time.sleep(random_moments.uniform(0.0, 0.05))
         if round_ % 4 < 2:
@@ -68,7 +64,7 @@ def test_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Path, tmp_p
     _, err = (process := start(*command)).communicate()
     assert process.returncode == 0, err
     counts = finished(tmp_path)
-    assert len(counts) == MANY
+    assert len(counts) == 20
     assert all(count == 1 for count in counts.values())
     assert of_this_test() == []
 
@@ -89,19 +85,19 @@ def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stag
     assert json.loads(out)["failed"] == {"repeat offender": 1}
 
 
-def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp_path: Path) -> None:
-    command = (str(many), "8", "--device", "host", "--full", "--json")  # no time is in doubt
-    process = start(*command, limit=20_000)  # bytes of a file, the ledger's among them
+def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Callable[[int], Path], tmp_path: Path) -> None:
+    command = (str(many(30)), "8", "--device", "host", "--full", "--json")  # no time is in doubt
+    process = start(*command, limit=40_000)  # bytes of a file, the ledger's among them
     _, err = process.communicate()
     assert process.returncode == 2
     assert "File too large" in err.splitlines()[-1]
     assert "Traceback" not in err
     before = finished(tmp_path)
-    assert 1 < len(before) < MANY
+    assert 5 < len(before) < 30
     _, err = (process := start(*command)).communicate()
     assert process.returncode == 0, err
     counts = finished(tmp_path)
-    assert len(counts) == MANY
+    assert len(counts) == 30
     assert all(count == 1 for count in counts.values())
 
 
