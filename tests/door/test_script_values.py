@@ -253,13 +253,26 @@ def test_with_cuda_the_environment_has_kernel_tuners_keys(monkeypatch: pytest.Mo
     assert results.environment(gpu, call, "time", 7)["uuid"] == "1-2-3"
 
 
-def test_a_kernel_without_parameters_is_one_configuration() -> None:
+def test_a_kernel_without_parameters_is_one_configuration(capfd: pytest.CaptureFixture[str]) -> None:
     source = 'extern "C" float f(float *y) { y[0] = 3; return 1; }'
     untimed = source.replace("return 1", "return 0")  # a run needs no time
     for each in (source, untimed):
         assert run_kernel("f", each, 1, [np.zeros(2, np.float32)], {}, lang="C")[0].tolist() == [3, 0]
-    rows, _ = tune_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C", quiet=True)
+    rows, _ = tune_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C")
     assert [row["time"] for row in rows] == [1.0]
+    assert "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3']" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("options", [None, ["-O3"]])
+def test_c_is_optimised_only_where_the_script_says_so(options: list[str] | None) -> None:
+    source = """extern "C" float f(float *y) {
+    #ifdef __OPTIMIZE__
+        y[0] = 1;
+    #endif
+        return 1;
+    }"""
+    returned = run_kernel("f", source, 1, [np.zeros(1, np.float32)], {}, lang="C", compiler_options=options)
+    assert returned[0].tolist() == [float(options is not None)]
 
 
 def test_a_run_that_ends_before_restored_arrays_are_tried_leaves_no_wrong_rows_behind(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tuner.catalog import catalog
 from tuner.door import observation, results, roles, spaces, verification
 from tuner.door.cache_file import CacheFile
 from tuner.door.calls import arguments as call_arguments
-from tuner.door.calls import geometry, script_restrictions
+from tuner.door.calls import compiler_options, geometry, script_restrictions
 from tuner.door.calls.arguments import ScriptArgument
 from tuner.door.calls.call import Call
 from tuner.door.calls.goal import Goal
@@ -70,6 +70,8 @@ class Session:
         """
         began = time.perf_counter()
         display = Display(self.call, self.metrics, self.quiet, self.verbose)
+        if store is None and compiler_options.is_unoptimised(self.call):  # a space that is kept has tuner's own options
+            display.noted("compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3'] to have it")
         with _folder(store, self.call.kernel_name) as folder, Crews(display.noted) as crews:
             if store is None:  # nothing may be left of a space whose files are temporary
                 request = replace(request, results=folder / "results")

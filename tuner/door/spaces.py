@@ -84,7 +84,8 @@ def space(
         operation |= {"tolerance": {"atol": atol, "rtol": RELATIVE}, "accept": MUTANTS}
     has_grid = call.language != "c"
     computed = grid.computed if has_grid else {}
-    (options, include), library = compiler_options.of(call), compiler_options.of_library(call)
+    options, include = compiler_options.of(call)
+    first = *compiler_options.added(call), *compiler_options.of_library(call)
     returns_time = call.language == "c" and _returns_float(call)
     if not functions:
         grid = replace(grid, blocks=["1" if each in grid.computed else each for each in grid.blocks], computed={})
@@ -110,7 +111,7 @@ def space(
         made.model,
         operation=_tuned(made.model.operation),
         derived={**made.model.derived, **computed},
-        compile_options={**made.model.compile_options, **({call.language: (*library, *options)} if library else {})},
+        compile_options={**made.model.compile_options, **({call.language: (*first, *options)} if first else {})},
         # A grid that is too large fails when it is tried: to exclude it, functions would be asked for all grids.
         restrictions=tuple(each for each in made.model.restrictions if not each.that.names & computed.keys()),
     )

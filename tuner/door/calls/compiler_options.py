@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
 import re
 import shutil
 from pathlib import Path
@@ -18,6 +19,7 @@ _INCLUDES = ("-I", "--include-path=")
 _OWN = re.compile(r"-arch=.*|--gpu-architecture=.*|-lineinfo|--generate-line-info")
 # Options of nvcc for host code, of which a kernel has none. NVRTC does not know them.
 _OF_HOST = re.compile(r"-O[0-3]?|--optimize=.*|-m64|(-Xcompiler|-ccbin|--compiler-options|--compiler-bindir)(=.*)?")
+_PLAIN = {"x86_64": ("-march=x86-64",), "aarch64": ("-march=armv8-a",)}  # compilers' own choice, by processor
 _WITH_VALUE = {"-O", "-Xcompiler", "-ccbin", "--compiler-options", "--compiler-bindir"}  # which is the next option
 
 
@@ -46,6 +48,17 @@ def of(call: Call) -> tuple[list[str], list[str]]:
     own = [folder for folder in [_of_cupy(call)] if folder is not None]
     existing = [folder for folder in dict.fromkeys([*folders, *map(str, own)]) if Path(folder).is_dir()]  # as compilers
     return [*cpp, *options, *macros.options(call)], existing
+
+
+def added(call: Call) -> tuple[str, ...]:
+    """Options that come before those of a call, so that these alone optimise, as in Kernel Tuner, which passes none of
+    its own: otherwise another configuration may be the best."""
+    return ("-O0", *_PLAIN.get(platform.machine(), ())) if call.language == "c" else ()
+
+
+def is_unoptimised(call: Call) -> bool:
+    """Whether a call in C asks for no optimisation."""
+    return call.language == "c" and not any(str(each).startswith("-O") for each in call.compiler_options or ())
 
 
 def _check_compiler(call: Call) -> None:
