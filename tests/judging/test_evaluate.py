@@ -6,11 +6,14 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import tuner
 from helpers.processes import Tune
+from tuner.judging.rounds import TimedLook, result
 
 FOLDER = Path(__file__).parent / "cheats"
 SPACE = FOLDER / "blend_host.yaml"
@@ -76,6 +79,20 @@ def test_the_fastest_of_several_configurations_is_judged(tmp_path: Path) -> None
     )
     [verdict] = tuner.evaluate(file, SPACE, 300, device="host", rounds=5, hidden=1, verify=5, tune=2).verdicts
     assert (verdict.codes, verdict.config) == ([], {"chunk": 64})
+
+
+def test_a_decision_needs_two_looks_that_say_the_same() -> None:
+    one, two = [1 + 1e-4 * each for each in range(11)], [2 + 1e-4 * each for each in range(11)]
+    faster, slower, same = TimedLook(one, two), TimedLook(two, one), TimedLook(one, one)
+    problem: Any = SimpleNamespace(size={"n": 1})
+
+    def decision(*looks: TimedLook) -> str:
+        return result(problem, looks, 0.0, None, None).decision
+
+    assert [decision(look) for look in (faster, slower, same)] == ["faster", "slower", "undecided"]
+    assert [decision(look, look) for look in (faster, slower)] == ["faster", "slower"]
+    assert {decision(faster, slower), decision(faster, same), decision(same, slower)} == {"undecided"}
+    assert result(problem, [faster, faster], 0.0, None, None).rounds == 22
 
 
 TWO_STEPS = """
