@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import keyword
-import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tuner.drafting.array_counts import ArrayCounts
 from tuner.drafting.drafted_grids import DraftedGrids
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.polynomials import (
-    Polynomial,
-    added,
     names_in,
     product_of,
     quotient_of,
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.launched import Said
 
-MOST_TERMS = 4  # of a shape that the host code says
 _PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # how often a knob fits into a number: perhaps never
-LEAST_OF_HOST = 65536  # elements; so large a number in host code is that of its problem
 
 
 class DraftedExtents:
@@ -103,6 +99,11 @@ class DraftedExtents:
     def _grids(self) -> DraftedGrids:
         return DraftedGrids(self._facts, self._said, self._renames, lambda: self._shapes)
 
+    @cached_property
+    def _counts(self) -> ArrayCounts:
+        has_renamed = bool(self._renames.keys() - self._said_blocks.keys())
+        return ArrayCounts(self._facts, self._said, self._grids, has_renamed)
+
     def has_any_grid(self, step: int) -> bool:
         """Whether any number of blocks is right, because of a grid-stride loop."""
         return self._grids.has_any_grid(step)
@@ -167,7 +168,7 @@ class DraftedExtents:
     def _shapes(self) -> dict[str, list[str]]:
         shapes = self._facts.shapes
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
-        found = {name: self._shape(name) for name in arrays}
+        found = {name: self._counts.shape(name) for name in arrays}
         renamed = {
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
@@ -236,113 +237,6 @@ class DraftedExtents:
         } & facts.knobs.keys() - kept:  # the caller's arrays are the same for all configurations
             extent = re.sub(rf"\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
         return extent
-
-    def _shape(self, name: str) -> list[str] | None:
-        count, indexed = self._said.counts.get(name), self._facts.shapes.shape(name)
-        if count is None or len(count) > MOST_TERMS:
-            return indexed
-        if indexed and (self._elements(indexed) == self._evaluated(count) or self._is_number_of(indexed, count)):
-            return indexed
-        templates = self._facts.shapes.reads(name) & self._facts.templates.knobs.keys()
-        if set(count) <= {()} and any(self._facts.launched.number(each) is None for each in templates):
-            return indexed  # the number is that of one instance
-        if (indexed and self._contradicts(count, indexed)) or self._is_of_other_grid(name, count):
-            return None
-        if not indexed and self._is_of_host(name, count):
-            return None
-        if not self._facts.shapes.is_left_over(name) and self._is_only(count, indexed):
-            return indexed
-        fixed = self._facts.shapes.faster(name)
-        rest = quotient_of(count, product_of(fixed)) if fixed else None
-        return [written(count)] if rest is None else [written(rest), *fixed]
-
-    def _is_number_of(self, indexed: list[str], count: Polynomial) -> bool:
-        """Whether the host's number of elements is that of the indices for the sizes that all launches pass."""
-        value, launched = self._evaluated(count), self._facts.launched
-        passed = {size: number for size in self._facts.sizes if (number := launched.number(size)) is not None}
-        number = sum(
-            factor * math.prod(passed.get(name, 0) for name in product)
-            for product, factor in self._elements(indexed).items()
-        )
-        names = {name for each in indexed for name in names_in(each)}
-        return set(value) == {()} and names <= {*passed} and value[()] == number
-
-    def _contradicts(self, count: Polynomial, indexed: list[str]) -> bool:
-        """Whether indices and host code, in the same names, tell numbers of elements of which one is wrong."""
-        count, product = self._evaluated(count), self._elements(indexed)
-        names = {name for each in (*count, *product) for name in each}
-        less = added(count, product, -1)
-        is_more = set(less.values()) <= {1} or quotient_of(count, product) is not None
-        return names <= {*self._facts.sizes, *self._facts.size_macros} and not is_more
-
-    def _is_of_host(self, name: str, count: Polynomial) -> bool:
-        """Whether host code tells a number that is right for its own numbers only.
-
-        It is one of the host's constants, though the kernel takes other sizes, or lacks a knob by which indices are
-        apart.
-        """
-        names = {each for product in count for each in product}
-        new = names & self._said.new.keys()
-        is_constant = bool(new) and new == names and any(self._said.new[each] is not None for each in new)
-        is_constant |= set(count) == {()} and count[()] >= LEAST_OF_HOST
-        if is_constant and any(self._facts.launched.number(size) is None for size in self._facts.sizes):
-            return True
-        knobs = self._facts.knobs.keys() & self._facts.templates.knobs.keys()
-        apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
-        words = {word for each in names for word in names_in(each)}
-        sizes = {*self._facts.sizes}
-        if apart & sizes - words and any(self._said.new[each] is not None for each in new):
-            return True  # a number of the host beside rows of another length
-        if apart & sizes and not words & {*sizes, *self._said.new}:
-            return True
-        read = sizes if self._facts.shapes.has_others(name) else self._facts.shapes.reads(name) & sizes
-        passed = (self._facts.launched.number(size) or 0 for size in read - words)
-        numbers = {each: number for each, number in self._said.new.items() if number}
-        factors = [
-            factor * math.prod(numbers.get(each, 1) for each in product)
-            for product, factor in self._evaluated(count).items()
-        ]
-        if any(number > 1 and factor % number == 0 for number in passed for factor in factors):
-            return True  # the number that the host passes for another size
-        return bool(new) and not (apart & knobs) <= names
-
-    def _is_of_other_grid(self, name: str, count: Polynomial) -> bool:
-        """Whether an array has an element for each block, but host code says another number than that of the blocks."""
-        for step in range(len(self._facts.steps)):
-            axis = self._facts.shapes.axis_of(name, step)
-            blocks = [] if axis is None else self._grids.blocks_on(step, axis)
-            if blocks not in ([], [None], [written(count)]):
-                return True
-        return False
-
-    def _elements(self, extents: list[str]) -> Polynomial:
-        return self._evaluated(product_of(extents))
-
-    def _evaluated(self, value: Polynomial) -> Polynomial:
-        """A polynomial with numbers in place of the source's constants that are no sizes."""
-        facts, total = self._facts, dict[tuple[str, ...], int]()
-        known = {name: number for name, number in facts.numbers.items() if name not in facts.size_macros}
-        for product, factor in value.items():
-            left = tuple(name for name in product if name not in known)
-            total[left] = total.get(left, 0) + factor * math.prod(known.get(name, 1) for name in product)
-        return total
-
-    def _is_only(self, count: Polynomial, indexed: list[str] | None) -> bool:
-        """Whether host code says less than indices do: a number, or sizes that no kernel takes."""
-        names = {name for product in count for name in product}
-        numbers = [n for n in self._facts.sizes if n in self._facts.launched.literals]
-        if not names:
-            return bool(indexed) or bool(numbers)
-        if all(map(str.isdecimal, indexed or ["n"])):
-            known = {name: number for name, number in self._said.new.items() if number is not None}
-            return [*map(int, indexed or ())] == [known.get(written(count))]
-        is_new = not {*(indexed or ())}.isdisjoint(self._facts.shapes.new_sizes)
-        return (
-            bool(indexed)
-            and not is_new
-            and not names.isdisjoint(self._said.new)
-            and not self._renames.keys() - self._said_blocks.keys()
-        )
 
     @cached_property
     def _renames(self) -> dict[str, str]:
