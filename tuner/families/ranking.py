@@ -122,9 +122,9 @@ class Ranking:
             yield Ranked(known, match, sizes)
 
     def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
-        """Configurations with their times in ms, shortest first, by the time that a program waits which calls one again
-        and again: at least the host's time of a call. A kernel that takes more than LONGEST times the library on the
-        device does not come before it."""
+        """Configurations, which are given with their times in ms, shortest first, in the order of the time that each
+        of many calls takes a program: at least the host's time of a call. A kernel that takes more than LONGEST times
+        the library on the device does not come before it."""
         timed = [*timed]
         if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
             library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)

@@ -44,8 +44,8 @@ class CandidateProcess:
     """
 
     def __init__(self, device: Device, size: int, timeout: float, is_judged: bool = True) -> None:
-        """`size` is the bytes of memory, `timeout` the seconds of a launch. Unless it `is_judged`, nobody looks for
-        what only a candidate would do. Raises EnvironmentTrouble."""
+        """`size` is the bytes of memory, `timeout` the seconds of a launch. If it is not `is_judged`, as the
+        space's own kernel is not, checks for what only a cheat would do are left out. Raises EnvironmentTrouble."""
         self._is_judged, self._folder = is_judged, ""
         self.on_processor, self._timeout = device.on_processor, timeout
         self.memory = SharedMemory(size)
