@@ -89,9 +89,9 @@ class Grids:
     def _blocks(self, indices: Indices, axis: str, block: Sequence[str]) -> str | None:
         """The number of blocks along an axis; None if unknown or ambiguous."""
         threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
-        found, halves = set[str](), [each for each in indices.halves if "<" in each]
+        found, halves = set[str](), " ".join(indices.halves)
         for polynomial, extents in (*self._shapes.bounds(indices).less, *self._shapes.ranges(indices)):
-            if any({*extents} <= each for each in halves):
+            if f"< {' * '.join(extents)} " in halves:
                 continue
             names = {name for product in polynomial for name in product}
             if names & {f"globalIdx.{axis}", f"blockIdx.{axis}"} and self._shapes.bounds(indices).is_in_sum(polynomial):

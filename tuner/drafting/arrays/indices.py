@@ -112,8 +112,8 @@ class Indices:
         return atom(f"{_OPENCL[function]}.{AXES[int(arguments[0])]}")
 
     @property
-    def halves(self) -> Iterator[set[str]]:
-        """The tokens of each condition with a second half that uses arrays, too: it bounds no threads."""
+    def halves(self) -> Iterator[str]:
+        """Each condition with a second half that uses arrays, too, as tokens and blanks: it bounds no threads."""
         names, body = {name for every in self.aliases.values() for name in every}, self._body
         for at in (at for at, word in enumerate(body) if word == "if" and body[at + 1 : at + 2] == ("(",)):
             opening = matching(body, at + 1) + 1
@@ -121,7 +121,7 @@ class Indices:
             if body[end : end + 1] == ("else",):
                 other = body[end + 1 : _end_of_statement(body, end + 1)]
                 if any(word in names and after == "[" for word, after in itertools.pairwise(other)):
-                    yield {*body[at + 2 : opening - 1]}
+                    yield " ".join(body[at + 2 : opening])
 
     def is_atomic(self, name: str) -> bool:
         """Whether an atomic function changes an array."""
