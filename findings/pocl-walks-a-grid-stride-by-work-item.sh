@@ -1,9 +1,9 @@
 #!/bin/sh
-# PoCL on a processor runs a loop by the size of the grid, the usual form for GPUs, up to 100 times as slowly as the same
-# work with a row of neighbours for each work-item: it runs the loop of one work-item to its end, in steps of the grid,
-# before the next begins, so neighbours are read far apart in time.
+# PoCL on a processor runs a loop by the size of the grid, the usual form for GPUs, up to 100 times as slowly as the
+# same work with a row of neighbours for each work-item: it runs the loop of one work-item to its end, in steps of the
+# grid, before the next begins, so neighbours are read far apart in time.
 # One would expect neighbouring work-items to take each pass together, as in kernels without a loop.
-# Package: pocl-binary-distribution 3.0 (PoCL 3.0-rc2; Debian's 3.1: 7 times for a hash of 16 MiB), driven by pyopencl 2026.1.4.
+# Package: pocl-binary-distribution 3.0 (PoCL 3.0-rc2), driven by pyopencl 2026.1.4. Debian's 3.1 does it, too.
 # A tuner that times such kernels on PoCL ranks grids and elements per work-item by this, which no GPU shows.
 set -eu
 folder=$(mktemp -d)
