@@ -1,71 +1,147 @@
-"""The gain of a warm start: searches of a recording with and without the best configurations of near sizes.
+"""The gain of a warm start: searches of recordings that know what was measured on other devices or at other sizes.
 
     python benchmarks/warm_start.py results/recordings/09-3072.json.gz --near 09-2048.json.gz 09-4096.json.gz
+    python benchmarks/warm_start.py --leave-one-out results/recordings --seeds 24
 
-The search starts with the configurations that records of the near recordings would hold, best and runners-up
-alternating, as `tune` takes them from the store. `--misled` adds a search that starts with the worst configurations of
-the recording itself. Prints the evaluations until within 10, 5 and 1 % of the optimum, as medians over seeds, and the
-fraction of the optimum at 25, 50 and 100 evaluations.
+The first form knows what records of the near recordings would hold: the best configuration and its runners-up, as
+`tune` takes them from the store. `--misled` adds a search that knows the worst configurations of the recording itself,
+as the best of another. The second form searches each recording of a folder, knowing a search of --trials evaluations,
+with the same seed or the next, of each other recording of the same kernel and parameters. `--misled` there turns the
+order of these around: what was slowest is given as the fastest.
+
+Prints the evaluations until within 10, 5 and 1 % of the optimum, as medians over seeds, and the fraction of the optimum
+at 25, 50 and 100 evaluations, as geometric means over seeds; with several recordings also the geometric means of both.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
-from statistics import mean, median
+from statistics import fmean, median
 
 from tuner.catalog import catalog
 from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
 from tuner.search.budget import Budget
+from tuner.search.experience import WARM, Experience
+from tuner.search.pool import Pool
+from tuner.search.strategies import Hints, Search
 from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope
-from tuner.store.store import WARM
 from tuner.tuning.finals.runners_up import runners_up
 
-
-def ranking(data: Recording) -> list[Config]:
-    """The configurations of a recording that run, the fastest first."""
-    times = [(entry.time_ms, key) for key, entry in data.entries.items() if entry.time_ms is not None]
-    return [dict(zip(data.parameters, key, strict=True)) for _, key in sorted(times, key=itemgetter(0))]
+AT, WITHIN = (25, 50, 100), (0.10, 0.05, 0.01)
+Experiences = Callable[[int], Sequence[Experience]]  # by seed
 
 
-def record_configs(data: Recording) -> list[Config]:
+def ranking(data: Recording) -> list[tuple[Config, float]]:
+    """The configurations of a recording that run with their times in ms, the fastest first."""
+    timed = [(config, entry.time_ms) for config, entry in data.configs() if entry.time_ms is not None]
+    return sorted(timed, key=itemgetter(1))
+
+
+def of_record(data: Recording) -> Experience:
     """The best configuration and its runners-up, as a record keeps them."""
     space = catalog.load(data.kernel)
     sizes = parsing.parse_size(data.size, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(1024, 232_448, 32))
-    configs = ranking(data)
-    return [configs[0], *runners_up(space, scope, configs)]
+    timed = ranking(data)
+    kept = [timed[0][0], *runners_up(space, scope, [config for config, _ in timed])]
+    return Experience([(config, time_ms) for config, time_ms in timed if config in kept])
+
+
+def of_search(data: Recording, evaluations: int, seed: int) -> Experience:
+    """What a cold search of a recording measures."""
+    times = {tuple(config.values()): entry.time_ms for config, entry in data.configs()}
+    trials: list[tuple[Config, float | None]] = []
+    with Search("optuna", Pool(data.parameters, data.entries), Budget(evaluations), seed, Hints((), replay.BLOCK)) as s:
+        while (config := s.ask()) is not None:
+            trials.append((config, times[tuple(config.values())]))
+            s.tell(*trials[-1])
+    return Experience(trials)
+
+
+def turned(experience: Experience) -> Experience:
+    """The same configurations, with the reciprocals of their times."""
+    return Experience([(config, None if time_ms is None else 1 / time_ms) for config, time_ms in experience.trials])
+
+
+def geometric(values: Iterable[float]) -> float:
+    """The geometric mean."""
+    return math.exp(fmean(math.log(max(value, 1e-3)) for value in values))
+
+
+def measure(data: Recording, experiences: Experiences, budget: int, seeds: int) -> tuple[list[float], list[float]]:
+    """The evaluations to within each of WITHIN, and the fractions of the optimum at AT."""
+    runs = [replay.replay(data, "optuna", Budget(budget), s, experiences=experiences(s)) for s in range(seeds)]
+    within = [float(median(run.within(share) or budget + 1 for run in runs)) for share in WITHIN]
+    return within, [geometric(run.fraction(n) for run in runs) for n in AT]
+
+
+def line(name: str, within: Iterable[float], fractions: Iterable[float]) -> str:
+    """A line of the output."""
+    return (
+        f"{name}: to within 10, 5, 1 %: {', '.join(f'{n:.3g}' for n in within)}; fraction of the optimum at 25, 50, "
+        f"100: {', '.join(f'{f:.3f}' for f in fractions)}"
+    )
+
+
+def leave_one_out(folder: Path, options: argparse.Namespace) -> None:
+    """Search each recording, knowing searches of those of the same kernel and parameters."""
+    read = {path.name.partition(".")[0]: recording.read(path) for path in recording.files(folder)}
+    kinds = {name: (data.kernel, frozenset(data.parameters)) for name, data in read.items()}
+    chosen = [name for name in read if [*kinds.values()].count(kinds[name]) > 1]
+    logs = {(name, seed): of_search(read[name], options.trials, seed) for name in chosen for seed in (0, 1)}
+
+    def known(name: str, seed: int) -> list[Experience]:
+        return [logs[other, seed % 2] for other in chosen if other != name and kinds[other] == kinds[name]]
+
+    starts: dict[str, Callable[[str, int], list[Experience]]] = {"cold": lambda name, seed: [], "warm": known}
+    if options.misled:
+        starts["misled"] = lambda name, seed: [turned(each) for each in known(name, seed)]
+    results: dict[str, list[tuple[list[float], list[float]]]] = {start: [] for start in starts}
+    for name in chosen:
+        for start, experiences in starts.items():
+            of_name = functools.partial(experiences, name)
+            results[start].append(measure(read[name], of_name, options.budget, options.seeds))
+            print(line(f"{name}, {start}", *results[start][-1]), flush=True)
+    for start, measured in results.items():
+        means = [[geometric(column) for column in zip(*part, strict=True)] for part in zip(*measured, strict=True)]
+        print(line(f"all {len(chosen)}, {start}", *means))
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recording", type=Path)
+    parser.add_argument("recording", type=Path, nargs="?")
     parser.add_argument("--near", nargs="*", type=Path, default=[])
+    parser.add_argument("--leave-one-out", type=Path, metavar="FOLDER")
+    parser.add_argument("--trials", type=int, default=200, help="evaluations of the searches that are known")
     parser.add_argument("--misled", action="store_true")
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--budget", type=int, default=200)
     options = parser.parse_args()
-    near = [record_configs(recording.read(path)) for path in options.near]
-    configs = list(itertools.chain(*itertools.zip_longest(*near)))
-    distinct = [config for n, config in enumerate(configs) if config is not None and config not in configs[:n]]
+    if options.leave_one_out:
+        leave_one_out(options.leave_one_out, options)
+        return
+    if options.recording is None:
+        parser.error("name a recording, or a folder with --leave-one-out")
     data = recording.read(options.recording)
-    starts = {"cold": [], "warm": distinct[:WARM]}
+    starts: dict[str, list[Experience]] = {
+        "cold": [],
+        "warm": [of_record(recording.read(path)) for path in options.near],
+    }
     if options.misled:
-        starts["misled"] = ranking(data)[-WARM:]
-    for name, warm in starts.items():
-        runs = [replay.replay(data, "optuna", Budget(options.budget), s, warm=warm) for s in range(options.seeds)]
-        within = [median(run.within(share) or options.budget + 1 for run in runs) for share in (0.10, 0.05, 0.01)]
-        fractions = [mean(run.fraction(n) for run in runs) for n in (25, 50, 100)]
-        print(
-            f"{name:7} to within 10, 5, 1 %: {', '.join(f'{n:g}' for n in within)}; fraction of the optimum at 25, 50, "
-            f"100: {', '.join(f'{f:.3f}' for f in fractions)}"
-        )
+        slowest = ranking(data)[-WARM:]
+        starts["misled"] = [turned(Experience(slowest))]
+    for name, known in starts.items():
+        by_seed = [known] * options.seeds
+        print(line(name, *measure(data, by_seed.__getitem__, options.budget, options.seeds)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from tuner.exchange.recording import Recording
 from tuner.quoting import quoted, shown
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
+from tuner.search.experience import Experience
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
 from tuner.space.config import MAX_VALUES, Config
@@ -57,12 +58,13 @@ def replay(
     seed: int = 0,
     workers: int = 1,
     warm: Sequence[Config] = (),
+    experiences: Sequence[Experience] = (),
 ) -> Replay:
     """Run `strategy` (default: the one that tuning would choose) on `recording`.
 
-    The search begins with the `warm` configurations. `workers` configurations are outstanding at a time, and finish in
-    random order. Raises RequestError for an unknown strategy, a recording that cannot be searched, or a time budget: a
-    replay does not spend the time that the measurements took.
+    The search begins with the `warm` configurations, and knows the `experiences`. `workers` configurations are
+    outstanding at a time, and finish in random order. Raises RequestError for an unknown strategy, a recording that
+    cannot be searched, or a time budget: a replay does not spend the time that the measurements took.
     """
     if budget.seconds is not None:
         raise RequestError(
@@ -83,7 +85,7 @@ def replay(
     outstanding: list[int] = []
     notes: list[str] = []
     began = time.process_time()
-    with Search(strategy, pool, budget, seed, Hints(warm, BLOCK), say=notes.append) as search:
+    with Search(strategy, pool, budget, seed, Hints(warm, BLOCK, experiences=experiences), say=notes.append) as search:
         while True:
             while len(outstanding) < workers and (config := search.ask()) is not None:
                 outstanding.append(pool.row(config))

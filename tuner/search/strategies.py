@@ -14,6 +14,8 @@ from typing import Any
 from tuner.errors import OptionError
 from tuner.quoting import quoted
 from tuner.search.budget import UNLIMITED, Budget
+from tuner.search.experience import Experience, in_turn
+from tuner.search.experienced_gp import ExperiencedGP
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import START, PoolGP
@@ -44,24 +46,35 @@ POLL_SECONDS = 0.5  # between checks of the deadline while a strategy computes
 class Hints:
     """Prior knowledge about a space. Configurations that are not in the pool are ignored.
 
-    `warm` are promising configurations to measure first, best first, such as those of a similar problem. `block` names
-    the parameters whose product is the number of threads per block. `first` are configurations that must be measured,
-    such as the default; they come right after the best of `warm`.
+    `warm` are promising configurations to measure first, best first. `block` names the parameters whose product is the
+    number of threads per block. `first` are configurations that must be measured, such as the default; they come right
+    after the best of `warm`. `experiences` are searches of similar problems, the most similar first. Strategies that
+    do not judge them take their best configurations, in turn, after `warm`.
     """
 
     warm: Sequence[Mapping[str, Value]] = ()
     block: Sequence[str] = ()
     first: Sequence[Mapping[str, Value]] = ()
+    experiences: Sequence[Experience] = ()
+
+    @property
+    def promising(self) -> list[Mapping[str, Value]]:
+        """`warm`, and the best configurations of the experiences in turn."""
+        return [*self.warm, *in_turn(self.experiences)]
 
     @staticmethod
     def of(
-        space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = (), first: Sequence[Mapping[str, Value]] = ()
+        space: Space,
+        scope: Scope,
+        warm: Sequence[Mapping[str, Value]] = (),
+        first: Sequence[Mapping[str, Value]] = (),
+        experiences: Sequence[Experience] = (),
     ) -> Hints:
-        """The hints of a space: `warm`, the parameters of its block size, and first its default, the baseline of a
-        search, and `first`."""
+        """The hints of a space: `warm`, the parameters of its block size, first its default, the baseline of a search,
+        and `first`, and `experiences`."""
         names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
         block = tuple(name for name in space.parameters if name in names)
-        return Hints(warm, block, [declared_or_first(space, scope), *first])
+        return Hints(warm, block, [declared_or_first(space, scope), *first], experiences)
 
 
 NO_HINTS = Hints()
@@ -131,7 +144,10 @@ def _of_kernel_tuner(name: str) -> Strategy:
 
 
 def _gaussian_process(work: Assignment) -> Proposer:
-    return PoolGP(work.pool, work.seed, work.hints.warm, work.hints.block)
+    hints = work.hints
+    if hints.experiences and not hints.warm and work.objectives == 1:
+        return ExperiencedGP(work.pool, work.seed, hints.experiences, hints.block, hints.first)
+    return PoolGP(work.pool, work.seed, hints.promising, hints.block)
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -205,7 +221,7 @@ class Search:
         self.pool = pool
         self._remaining = min(budget.evaluations or len(pool), len(pool))
         self._seconds, self._began, self._deadline = budget.seconds, began, math.inf
-        warm = pool.rows_of(hints.warm)
+        warm = pool.rows_of(hints.promising)
         # The best known configuration is measured first: in a race against it, slow ones are stopped early.
         leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
         self._leaders = list(dict.fromkeys(leaders))

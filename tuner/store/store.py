@@ -14,16 +14,18 @@ from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.errors import RequestError
 from tuner.quoting import shown
-from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.config import Config, config_key
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
 from tuner.store import locks, lookup, record_file, rejected
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank
 
-__all__ = ["MATCHES", "WARM", "Candidate", "Match", "Record", "Store"]
+__all__ = ["MATCHES", "Candidate", "Match", "Record", "Store"]
 
-SIMILAR, WARM = 3, 12  # for a warm start: how many records, and how many configurations from them
+Times = list[tuple[Config, float | None]]  # in ms; None of a configuration that failed
+
+SIMILAR = 4  # records that a warm start takes configurations from
 
 
 @dataclass(frozen=True)
@@ -230,20 +232,18 @@ class Store:
         for candidate in rejected.last(lookup.candidates(self.records, query), query):
             yield replace(candidate, notes=(*self.problems, *candidate.notes))
 
-    def similar(self, query: Query) -> list[Config]:
-        """At most WARM valid configurations with which a search starts.
+    def similar(self, query: Query) -> list[Times]:
+        """What the SIMILAR best-fitting records know: the times of each record's valid configurations, best first.
 
-        They are the best configurations of the SIMILAR best-fitting records, then their second best, and so on.
+        A record whose best configuration is not valid is passed over.
         """
         space, scope = query.space, query.scope
         fits = lookup.best_fits(self.records, query)
         records = (fit.record for fit in fits if space.valid(fit.record.config, scope))
-        rankings = [record.configs for record in itertools.islice(records, SIMILAR)]
-        configs: dict[ConfigKey, Config] = {}
-        for config in itertools.chain.from_iterable(itertools.zip_longest(*rankings)):
-            if config is not None and space.valid(config, scope):
-                configs.setdefault(config_key(config), config)
-        return list(configs.values())[:WARM]
+        return [
+            [(config, time_ms) for config, time_ms in record.timed if space.valid(config, scope)]
+            for record in itertools.islice(records, SIMILAR)
+        ]
 
 
 def _outranks(old: Record, new: Record) -> bool:

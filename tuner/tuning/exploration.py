@@ -19,6 +19,7 @@ from tuner.errors import RequestError
 from tuner.measure.process.task import announce
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
+from tuner.search.experience import Experience
 from tuner.search.listing import is_likely_cached, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
@@ -170,10 +171,10 @@ def explored(
     with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
         progress.begun("listing the valid configurations")
         query = Query.of(space, crew.scope, crew.device)
-        warm = [*warm, *checked.store.similar(query)]
+        experiences = [Experience(times) for times in checked.store.similar(query)]
         asked = method, request.same_bits_as, request.fresh
         preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
-        hints = Hints.of(space, crew.scope, warm, preference.first)
+        hints = Hints.of(space, crew.scope, warm, preference.first, experiences)
         pool = (
             _listed(space, crew.scope, budget, hints, crews.noted)
             if configs is None
@@ -253,7 +254,7 @@ def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Cal
             f"{space.name}: {pool.words} configurations are valid, too many to try; add a budget, such as 200 of them, "
             "or 10m"
         )
-    known = [config for config in (*hints.first, *hints.warm) if space.valid(config, scope)]
+    known = [config for config in (*hints.first, *hints.promising) if space.valid(config, scope)]
     noted(
         f"{pool.words} configurations are valid, too many to list: the search chooses among {len(pool):,} of them, "
         "drawn at random, and those known from the file and from records"

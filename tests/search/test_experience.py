@@ -1,0 +1,96 @@
+"""A search that knows others: it takes over what is right, and loses little by what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from tuner.search.budget import Budget
+from tuner.search.experience import WARM, Experience, in_turn, kendall
+from tuner.search.experienced_gp import PATIENCE
+from tuner.search.pool import Pool
+from tuner.search.strategies import Hints, Search
+from tuner.space.config import Config, Value
+
+PARAMETERS: dict[str, Sequence[Value]] = {"x": list(range(1, 17)), "y": list(range(1, 17)), "way": ["a", "b", "c"]}
+POOL = Pool(PARAMETERS, [(x, y, way) for x in PARAMETERS["x"] for y in PARAMETERS["y"] for way in PARAMETERS["way"]])
+
+
+def time_of(config: Config, best: tuple[float, float] = (11, 5)) -> float | None:
+    """A hill in x and y, lower in `a`; some configurations fail."""
+    x, y = float(config["x"]), float(config["y"])
+    if x * y > 200:
+        return None
+    return 1 + 0.05 * math.hypot(x - best[0], y - best[1]) + 0.1 * (config["way"] != "a")
+
+
+def known(best: tuple[float, float], count: int = 190, turned: bool = False) -> Experience:
+    """What a problem with another optimum has measured; `turned`: its slowest are its fastest."""
+    configs = [POOL.config(row) for row in range(0, len(POOL), len(POOL) // count)]
+    times = [time_of(config, best) for config in configs]
+    return Experience([(c, 1 / t if turned and t else t) for c, t in zip(configs, times, strict=True)])
+
+
+def asked(experiences: Sequence[Experience], budget: int = 60, seed: int = 3, workers: int = 1) -> list[Config]:
+    """The configurations in the order in which the default strategy asks for them."""
+    rows: list[Config] = []
+    told = 0
+    with Search("optuna", POOL, Budget(budget), seed, Hints(block=["x"], experiences=experiences)) as search:
+        while (config := search.ask()) is not None:
+            rows.append(config)
+            if len(rows) - told >= workers:
+                search.tell(rows[told], time_of(rows[told]))
+                told += 1
+    return rows
+
+
+def test_a_search_that_knows_a_similar_problem_is_near_the_optimum_within_a_few_evaluations() -> None:
+    near = [time_of(config) for config in asked([known((11, 6))], 6)]
+    assert min(t for t in near if t is not None) < 1.1 < min(t for t in map(time_of, asked([], 6)) if t is not None)
+
+
+def test_whatever_experiences_say_a_search_measures_what_it_would_without_them_a_few_evaluations_later() -> None:
+    misleading = [known((11, 5), turned=True), known((1, 16), turned=True), known((16, 1), 15, turned=True)]
+    cold, hedged = asked([], 40), asked(misleading, 40 + WARM)
+    assert all(config in hedged[: number + WARM] for number, config in enumerate(cold, 1))
+
+
+def test_with_several_workers_no_configuration_is_asked_for_twice_and_the_budget_is_used_up() -> None:
+    experiences = [known((11, 6)), known((1, 16), turned=True)]
+    several = asked(experiences, 45, workers=4)
+    assert len({tuple(config.values()) for config in several}) == 45
+
+
+def test_an_experience_that_predicts_the_first_results_is_asked_again_and_another_one_is_not() -> None:
+    slow = sorted((POOL.config(row) for row in range(0, len(POOL), 31)), key=lambda config: time_of(config) or math.inf)
+    first = slow[4 : 4 + 2 * PATIENCE]  # each slower than the one before it, so that none is an improvement
+    taken = []
+    for turned in (False, True):
+        experience = known((11, 5), 380, turned=turned)
+        trials = [(config, time_ms) for config, time_ms in experience.trials if config not in first]
+        fastest = min(time_ms for _, time_ms in trials if time_ms is not None)
+        wrong = [(config, fastest * (0.99 + place / 1000)) for place, config in enumerate(first)]
+        some = asked([Experience([*trials, *wrong])], 26)
+        taken.append(len([config for config in some if config in first]))
+    assert 1 + PATIENCE == taken[1] < taken[0] <= WARM
+
+
+def test_configurations_of_several_experiences_come_in_turn_and_each_once() -> None:
+    a: Config = {"x": 1}
+    b: Config = {"x": 2}
+    c: Config = {"x": 3}
+    failed: Config = {"x": 4}
+    turns = in_turn([Experience([(b, 2.0), (a, 1.0), (failed, None)]), Experience([(c, 0.1), (a, 0.2)])])
+    assert turns == [a, c, b]
+
+
+def test_kendalls_tau_counts_pairs_in_the_same_order() -> None:
+    import numpy as np
+
+    a = np.array([1.0, 2.0, 3.0, 4.0])
+    assert kendall(a, a * 2) == 1
+    assert kendall(a, -a) == -1
+    assert kendall(a, np.ones(4)) == 0
+    assert kendall(a, np.array([1.0, 2.0, 4.0, 3.0])) == pytest.approx(4 / 6)
