@@ -271,7 +271,10 @@ NO_JSON: dict[str, tuple[bytes, str]] = {
     "a table": (b"kernel,device\nsgemm,H200\n", "not JSON: "),
     "UTF-16": ('{"cache": {}}'.encode("utf-16"), "not JSON: "),
     "a cut archive": (gzip.compress(b'{"device_name": "x"}')[:20], "not JSON: "),
-    "T1 without a space": (b'{"General": {"BenchmarkName": "x"}}', "has none of `cache`, `results` and (in a T1 file)"),
+    "T1 without a space": (
+        b'{"General": {"BenchmarkName": "x"}}',
+        "has none of `cache`, `results`, `Results` and (in a T1 file)",
+    ),
     "failures alone": (
         b'{"tune_params": {"a": [1]}, "cache": {"1": {"a": 1, "time": "x"}}}',
         "no configuration with a time: none of the 1 in `cache`",

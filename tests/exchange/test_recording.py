@@ -116,6 +116,59 @@ def test_what_is_no_recording_is_an_error_that_names_the_file(content: bytes, tm
         recording.read(path)
 
 
+def ktt(unit: str = "Microseconds") -> dict[str, Any]:
+    """Results as KTT writes them: a right configuration twice, one that does not compile, one with wrong results."""
+
+    def result(x: int, fast: bool, status: str, duration: float) -> dict[str, Any]:
+        pairs = [("block", x, "UnsignedInt"), ("fast", fast, "Bool"), ("scale", 0.5, "Double")]
+        config = [{"Name": name, "Value": value, "ValueType": kind} for name, value, kind in pairs]
+        parts = [{"KernelFunction": "scale", "Duration": duration / 2, "Overhead": 1.0}] * 2 if status == "Ok" else []
+        figures = {"TotalDuration": duration, "TotalOverhead": 1.0, "ExtraDuration": 0.0, "ExtraOverhead": 0.0}
+        return {
+            "KernelName": "scale",
+            "Status": status,
+            "Configuration": config,
+            "ComputationResults": parts,
+            **figures,
+        }
+
+    results = [
+        result(64, True, "Ok", 2500.0),
+        result(64, True, "Ok", 2000.0),
+        result(64, True, "ComputationFailed", 2**64 / 1e3),
+        result(32, False, "CompilationFailed", 2**64 / 1e3),
+        result(128, True, "ValidationFailed", 100.0),
+    ]
+    about = {"ComputeApi": "CUDA", "Device": "NVIDIA A100", "KttVersion": "2.1", "Platform": "NVIDIA CUDA"}
+    return {"Metadata": {**about, "TimeUnit": unit}, "Results": results}
+
+
+def test_results_of_ktt_are_read_with_their_failures(tmp_path: Path) -> None:
+    path = tmp_path / "made.json"
+    path.write_text(json.dumps(ktt(), indent=4))
+    read = recording.read(path)
+    assert (read.kernel, read.device, read.size) == ("scale", "NVIDIA A100", None)
+    assert read.parameters == {"block": (32, 64, 128), "fast": (0, 1), "scale": (0.5,)}
+    assert {row: (entry.time_ms, entry.failure) for row, entry in read.entries.items()} == {
+        (64, 1, 0.5): (2.0, None),
+        (32, 0, 0.5): (None, "CompilationFailedConfig"),
+        (128, 1, 0.5): (None, "ValidationFailed"),
+    }
+    cut_short = path.read_text()[: path.read_text().index("ValidationFailed")]
+    path.write_text(cut_short)
+    read = recording.read(path)
+    assert (len(read.entries), read.ignored, read.optimum_ms) == (2, 1, 2.0)
+
+
+@pytest.mark.parametrize(("unit", "ms"), [("Nanoseconds", 0.002), ("Milliseconds", 2e3), ("Seconds", 2e6)])
+def test_times_of_ktt_are_in_the_unit_that_the_file_names(unit: str, ms: float, tmp_path: Path) -> None:
+    (tmp_path / "made.json").write_text(json.dumps(ktt(unit)))
+    assert recording.read(tmp_path / "made.json").optimum_ms == pytest.approx(ms)
+    (tmp_path / "made.json").write_text(json.dumps(ktt("Jiffies")))
+    with pytest.raises(RequestError, match=r"made\.json: Metadata: TimeUnit is 'Jiffies'; known units: Nanoseconds, "):
+        recording.read(tmp_path / "made.json")
+
+
 def test_a_cut_plain_gzip_is_told_from_no_gzip(tmp_path: Path) -> None:
     path = tmp_path / "made.json.gz"
     recording.write(path, RECORDED)

@@ -11,6 +11,7 @@ from tuner.quoting import shown
 
 MOST_BYTES = 1 << 27  # size limit of a file, decompressed
 MAX_VALUES = 5_000_000  # JSON values per file; each takes up to 240 bytes of memory, however short its text
+MEMBERS = ("cache", "results", "Results")  # with the entries: of Kernel Tuner, of T4, and of KTT
 _MOST_SCANS = 4  # passes over the text that torn entries may cost
 _CHUNK = 1 << 20  # bytes per read
 _MOST_TORN = 100  # consecutive braces at which no whole entry begins; each may cost a scan of the rest
@@ -58,20 +59,20 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
-    """Split `text` into its header, the name of the member with the entries (`cache`, `results` or None), and entries.
+    """Split `text` into its header, the name of the member with the entries (one of MEMBERS, or None), and entries.
 
     A run of torn entries is one None.
     """
     try:
         data = json.loads(text)
-        for member in ("cache", "results"):
+        for member in MEMBERS:
             if isinstance(data, dict) and isinstance(data.get(member), dict | list):
                 inner = data.pop(member)
                 return data, member, list(inner.values() if isinstance(inner, dict) else inner)
         return {}, None, []
     except (ValueError, RecursionError):
         pass
-    for member in ("cache", "results"):
+    for member in MEMBERS:
         before, quotation, after = text.partition(f'"{member}"')
         if quotation:
             try:
@@ -108,7 +109,7 @@ def _whole_objects(text: str) -> Iterator[Any]:
 
 def why_no_time(content: str, member: str | None, entries: list[Any]) -> str:
     """Explain why a file with this content gave no times, and say which file to give instead."""
-    remedy = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
+    remedy = "give a Kernel Tuner cache (.json, .json.gz), a T4 file, or results of KTT"
     count = sum(entry is not None for entry in entries)
     if not content.strip():
         return f"empty, or truncated at its beginning; {remedy}"
@@ -126,7 +127,7 @@ def why_no_time(content: str, member: str | None, entries: list[Any]) -> str:
         if not count:
             return f"not JSON: {error}; {remedy}"
     if member is None:
-        return f"has none of `cache`, `results` and (in a T1 file) `KernelSpecification`; {remedy}"
+        return f"has none of `cache`, `results`, `Results` and (in a T1 file) `KernelSpecification`; {remedy}"
     others = {
         measurement["name"][:40]
         for entry in entries

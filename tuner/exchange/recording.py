@@ -1,4 +1,5 @@
-"""Recordings of spaces, as Kernel Tuner cache files and T4 files: plain or compressed, complete or truncated.
+"""Recordings of spaces, as Kernel Tuner cache files, T4 files and results of KTT: plain or compressed, complete or
+truncated.
 
 A cache is a JSON object whose member `cache` has one entry per configuration; a T4 file has a list `results`. Kernel
 Tuner appends to a cache while it runs, and closes the braces at the end. So a file may stop anywhere, and the cache of
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
-from tuner.exchange import jsonfile
+from tuner.exchange import jsonfile, ktt
 from tuner.measure.results import BUILD, MEASURE, VERIFY, Outcome
 from tuner.quoting import shown
 from tuner.space.config import Config, Value
@@ -184,7 +185,10 @@ def read(path: Path) -> Recording:
     it succeeded."""
     text = jsonfile.text(path)
     header, member, objects = jsonfile.parts(text)
-    recording = _from_t4(path, objects) if member == "results" else _from_cache(header, objects)
+    if member == ktt.MEMBER:
+        recording = _from_cache(*ktt.as_cache(shown(path), header, objects))
+    else:
+        recording = _from_t4(path, objects) if member == "results" else _from_cache(header, objects)
     if not any(entry.time_ms is not None for entry in recording.entries.values()):
         raise RequestError(f"{shown(path)}: {jsonfile.why_no_time(text, member, objects)}")
     return recording

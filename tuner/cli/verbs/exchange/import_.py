@@ -27,8 +27,8 @@ from tuner.languages import KINDS
 def command(files: tuple[Path, ...], as_json: bool, **statements: Any) -> None:
     """Import FILES of other tuners into the store.
 
-    The best valid configuration of each Kernel Tuner cache or result and of each T4 file becomes an unverified record.
-    A T1 file becomes a space file without a reference.
+    The best valid configuration of each Kernel Tuner cache or result, each T4 file and each JSON file of KTT becomes an
+    unverified record. A T1 file becomes a space file without a reference.
 
     Example: tune import cache.json --kernel sgemm/07_tiled_1xn --size 4096
     """
