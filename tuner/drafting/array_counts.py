@@ -78,8 +78,6 @@ class ArrayCounts:
         apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
         words = {word for each in names for word in names_in(each)}
         sizes = {*self._facts.sizes}
-        if apart & sizes - words and any(self._said.new[each] is not None for each in new):
-            return True  # a number of the host beside rows of another length
         if apart & sizes and not words & {*sizes, *self._said.new}:
             return True
         read = sizes if self._facts.shapes.has_others(name) else self._facts.shapes.reads(name) & sizes
