@@ -19,13 +19,13 @@ import argparse
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median
 
 from tuner.catalog import catalog
-from tuner.exchange import recording, replay
-from tuner.exchange.recording import Recording
+from tuner.exchange import replay
 from tuner.search.budget import Budget
 from tuner.search.experience import WARM, Experience
 from tuner.search.pool import Pool
@@ -34,6 +34,8 @@ from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope
 from tuner.tuning.finals.runners_up import runners_up
+from tuner.tuning.recordings import recording
+from tuner.tuning.recordings.recording import Recording
 
 AT, WITHIN = (25, 50, 100), (0.10, 0.05, 0.01)
 Experiences = Callable[[int], Sequence[Experience]]  # by seed
@@ -45,14 +47,14 @@ def ranking(data: Recording) -> list[tuple[Config, float]]:
     return sorted(timed, key=itemgetter(1))
 
 
-def of_record(data: Recording) -> Experience:
-    """The best configuration and its runners-up, as a record keeps them."""
+def of_record(data: Recording, device: str) -> Experience:
+    """The best configuration and its runners-up, as a record keeps them. `device` is that of the search."""
     space = catalog.load(data.kernel)
     sizes = parsing.parse_size(data.size, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(1024, 232_448, 32))
     timed = ranking(data)
     kept = [timed[0][0], *runners_up(space, scope, [config for config, _ in timed])]
-    return Experience([(config, time_ms) for config, time_ms in timed if config in kept])
+    return Experience([(config, time_ms) for config, time_ms in timed if config in kept], data.device == device)
 
 
 def of_search(data: Recording, evaluations: int, seed: int) -> Experience:
@@ -68,7 +70,8 @@ def of_search(data: Recording, evaluations: int, seed: int) -> Experience:
 
 def turned(experience: Experience) -> Experience:
     """The same configurations, with the reciprocals of their times."""
-    return Experience([(config, None if time_ms is None else 1 / time_ms) for config, time_ms in experience.trials])
+    trials = [(config, None if time_ms is None else 1 / time_ms) for config, time_ms in experience.trials]
+    return replace(experience, trials=trials)
 
 
 def geometric(values: Iterable[float]) -> float:
@@ -99,7 +102,9 @@ def leave_one_out(folder: Path, options: argparse.Namespace) -> None:
     logs = {(name, seed): of_search(read[name], options.trials, seed) for name in chosen for seed in (0, 1)}
 
     def known(name: str, seed: int) -> list[Experience]:
-        return [logs[other, seed % 2] for other in chosen if other != name and kinds[other] == kinds[name]]
+        others = [other for other in chosen if other != name and kinds[other] == kinds[name]]
+        device = read[name].device
+        return [replace(logs[other, seed % 2], of_device=device == read[other].device != "") for other in others]
 
     starts: dict[str, Callable[[str, int], list[Experience]]] = {"cold": lambda name, seed: [], "warm": known}
     if options.misled:
@@ -134,7 +139,7 @@ def main() -> None:
     data = recording.read(options.recording)
     starts: dict[str, list[Experience]] = {
         "cold": [],
-        "warm": [of_record(recording.read(path)) for path in options.near],
+        "warm": [of_record(recording.read(path), data.device) for path in options.near],
     }
     if options.misled:
         slowest = ranking(data)[-WARM:]

@@ -25,9 +25,13 @@ SEED = 0  # of the choice of results to fit to
 
 @dataclass(frozen=True)
 class Experience:
-    """Configurations with a time in ms each, or None where it failed, of one problem on one device."""
+    """Configurations with a time in ms each, or None where it failed, of one problem on one device.
+
+    of_device: whether that is the device of this search, so that only the size is another one.
+    """
 
     trials: Sequence[tuple[Mapping[str, Value], float | None]]
+    of_device: bool = False
 
     @property
     def best_first(self) -> list[Mapping[str, Value]]:

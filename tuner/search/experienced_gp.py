@@ -12,7 +12,8 @@ from tuner.search.proposer import Proposer
 from tuner.space.config import Value
 
 MOST_EXPERIENCES = 4  # that are asked; the others come after these in order of their fit
-PATIENCE = 3  # configurations of experiences, one after the other, that are no improvement
+# Configurations of experiences, one after the other, that are no improvement: of other devices, and if one is of this.
+PATIENCE, PATIENCE_OF_DEVICE = 3, 8
 IMPROVEMENT = 0.999  # a time is an improvement if it is at most this share of the best so far
 AGREEMENT = 0.55  # least Kendall tau of an experience that is trusted
 
@@ -23,12 +24,13 @@ class ExperiencedGP(Proposer):
     """`PoolGP`, with configurations from experiences in between.
 
     1. The best configuration of each experience comes first, then the next best of the one whose configurations have
-       been the fastest here, until PATIENCE of them, one after the other, were no improvement.
+       been the fastest here, until PATIENCE of them, one after the other, were no improvement. If an experience is of
+       this device, it is PATIENCE_OF_DEVICE.
     2. `PoolGP` begins its search as if there were no experiences: it does not learn their results.
     3. When it has START results, each experience is judged: does a model of its own results order these as they were
        measured here? Of one that is too short for a model: is its best faster than all of them? Those that pass are
        trusted. `PoolGP` learns all results of their configurations, and their next best ones alternate with its own
-       choices, again for PATIENCE ones without an improvement. All others are dropped, with their results.
+       choices, again until so many were no improvement. All others are dropped, with their results.
 
     At most WARM configurations come from experiences. So if all mislead, the search measures what it would have
     measured without them, at most WARM evaluations later.
@@ -62,7 +64,8 @@ class ExperiencedGP(Proposer):
         self._fastest = self._fastest_of_model = math.inf
         self._taken = 0
         self._first = list(range(len(self._queues)))  # experiences whose best was not yet proposed
-        self._left = PATIENCE
+        self._patience = PATIENCE_OF_DEVICE if any(each.of_device for each in self._experiences) else PATIENCE
+        self._left = self._patience
         self._is_begun = False  # whether the model's search has begun
         self._trusted: list[int] | None = None  # None before the judgement
         self._model_next = True  # whether the model's choice is next, rather than a trusted experience's
@@ -126,7 +129,7 @@ class ExperiencedGP(Proposer):
             number = self._owners[row]
             self._best[number] = min(self._best[number], cost)
             if cost <= IMPROVEMENT * self._fastest:
-                self._left = PATIENCE
+                self._left = self._patience
             if self._trusted and number in self._trusted:
                 self._model.tell(row, values)
         else:
@@ -154,7 +157,7 @@ class ExperiencedGP(Proposer):
             is_right = tau >= AGREEMENT if tau is not None else self._best[number] < self._fastest_of_model
             if is_right:
                 self._trusted.append(number)
-        self._is_begun, self._left = True, PATIENCE
+        self._is_begun, self._left = True, self._patience
         for row, values in self._values.items():
             if row not in self._of_model and self._owners.get(row) in self._trusted:
                 self._model.tell(row, values)
