@@ -19,7 +19,6 @@ from statistics import mean, median
 from typing import Any
 
 from tuner.catalog import catalog
-from tuner.exchange import recording
 from tuner.measure.method import PROTOCOL
 from tuner.prediction.grids import Measured
 from tuner.prediction.model import TimeModel
@@ -30,6 +29,7 @@ from tuner.space.sources.rendering import Version
 from tuner.store import lookup
 from tuner.store.lookup import Query
 from tuner.store.record import RUNNERS_UP, Record
+from tuner.tuning.recordings import recording
 
 Times = dict[ConfigKey, tuple[Config, float]]  # of one size
 Sizes = tuple[int, ...]

@@ -16,10 +16,10 @@ from statistics import median
 
 import numpy as np
 
-from tuner.exchange import recording
 from tuner.measure.method import STANDARD
 from tuner.measure.timing.race import RACE
 from tuner.tuning.finals.entrants import FINALISTS
+from tuner.tuning.recordings import recording
 
 
 def race(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:

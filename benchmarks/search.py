@@ -24,9 +24,10 @@ from pathlib import Path
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[threads] = "1"  # before NumPy is imported: the processes share the cores
 
-from tuner.exchange import recording, replay
+from tuner.exchange import replay
 from tuner.search.budget import Budget
 from tuner.search.strategies import STRATEGIES
+from tuner.tuning.recordings import recording
 
 AT = (25, 50, 100, 200)
 WITHIN = (0.10, 0.05, 0.01)

@@ -20,7 +20,7 @@ from helpers.damage import FORMULAS, ODD, damaged, torn
 from helpers.processes import Tune
 from helpers.recordings import RECORDED, cache_of
 from helpers.records import KERNEL, RTX, at, config, stored
-from tuner.exchange import recording
+from tuner.tuning.recordings import recording
 
 SIZES = {"sizes": {"M": 64, "N": 64, "K": 64}}
 T1: dict[str, Any] = {

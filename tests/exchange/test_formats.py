@@ -16,12 +16,12 @@ from helpers.processes import Tune, run
 from helpers.records import A100, H200, KERNEL, SPACE, at, config, imported, record, sizes, stale, stored
 from tuner.devices import Device
 from tuner.devices.cuda.compiler import compile_cubin
-from tuner.exchange import recording
 from tuner.space.instance import Instance
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
 from tuner.store.store import Store
+from tuner.tuning.recordings import recording
 
 
 def macros(header: Path, *defined: str) -> dict[str, str]:

@@ -17,9 +17,9 @@ from helpers.processes import Tune
 from helpers.recordings import cache_of, t4
 from helpers.records import H200, H200_NVL, KERNEL, RTX, SIGNATURE, SPACE, config
 from tuner.devices import Device
-from tuner.exchange import jsonfile, recording
-from tuner.exchange.recording import Entry, Recording
 from tuner.store.store import Store
+from tuner.tuning.recordings import jsonfile, recording
+from tuner.tuning.recordings.recording import Entry, Recording
 
 
 def test_what_is_exported_is_imported_again_but_no_longer_verified(tune: Tune, tmp_path: Path) -> None:

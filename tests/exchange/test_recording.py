@@ -13,8 +13,8 @@ import pytest
 from helpers import ROOT
 from helpers.recordings import PARAMETERS, RECORDED
 from tuner.errors import RequestError
-from tuner.exchange import recording
 from tuner.exchange.exports.names import beside
+from tuner.tuning.recordings import recording
 
 
 @pytest.mark.parametrize("name", ["made.json", "made.json.gz"])

@@ -12,9 +12,9 @@ import pytest
 from helpers import ROOT
 from helpers.processes import Tune
 from helpers.recordings import RECORDED
-from tuner.exchange import recording
 from tuner.exchange.replay import replay
 from tuner.search.budget import Budget
+from tuner.tuning.recordings import recording
 
 
 @pytest.mark.slow

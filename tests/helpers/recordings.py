@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from helpers.records import RTX, SPACE, config
-from tuner.exchange import recording
-from tuner.exchange.recording import Entry, Recording
 from tuner.space.config import Value
+from tuner.tuning.recordings import recording
+from tuner.tuning.recordings.recording import Entry, Recording
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {"block_size_x": (32, 64, 128), "tile": (1, 2, 4), "layout": ("row", "col")}
 

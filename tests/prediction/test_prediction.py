@@ -18,7 +18,6 @@ from helpers.spaces import on
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.product import Tiles
-from tuner.exchange import recording
 from tuner.prediction import array_file
 from tuner.prediction.array_file import ArrayFile
 from tuner.prediction.grids import Measured
@@ -32,6 +31,7 @@ from tuner.store import lookup
 from tuner.store.lookup import Candidate, Query
 from tuner.store.record import Record
 from tuner.store.store import Store
+from tuner.tuning.recordings import recording
 
 KERNEL = "sgemm/09_coarsened_2d"
 SPACE = catalog.load(KERNEL)

@@ -23,9 +23,9 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune, run
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.exchange import recording
-from tuner.exchange.recording import Entry, Recording
 from tuner.report.pages import vega
+from tuner.tuning.recordings import recording
+from tuner.tuning.recordings.recording import Entry, Recording
 
 pytestmark = pytest.mark.slow
 

@@ -16,11 +16,11 @@ from helpers.records import H100, H200, KERNEL, SPACE, at, config, sizes, stored
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import BACKENDS
-from tuner.exchange import recording
 from tuner.exchange.exports.target import Problem
-from tuner.exchange.recording import Entry, Recording
 from tuner.report import counters, restrictions
 from tuner.search.listing import listed
+from tuner.tuning.recordings import recording
+from tuner.tuning.recordings.recording import Entry, Recording
 
 BLOCKED = "sgemm/01_host_blocked"
 

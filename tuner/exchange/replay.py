@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.errors import RequestError
-from tuner.exchange.recording import Recording
 from tuner.quoting import quoted, shown
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
@@ -16,6 +15,7 @@ from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
 from tuner.space.config import MAX_VALUES, Config
 from tuner.space.expressions.arithmetic import MAX_NUMBER
+from tuner.tuning.recordings.recording import Recording
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names of the block's dimensions
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.exchange.recording import VARYING
+from tuner.tuning.recordings.recording import VARYING
 
 if TYPE_CHECKING:
-    from tuner.exchange.recording import Row
     from tuner.report.subject import Subject
+    from tuner.tuning.recordings.recording import Row
 
 
 def sentences(subject: Subject) -> list[str]:

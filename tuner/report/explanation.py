@@ -17,11 +17,11 @@ from tuner.store.verdicts import NOISY
 from tuner.tuning.finals.entrants import SLOW, is_too_slow
 
 if TYPE_CHECKING:
-    from tuner.exchange.recording import Row
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
     from tuner.space.config import Value
     from tuner.store.verdicts import Timing
+    from tuner.tuning.recordings.recording import Row
 
 TURNS = "in turns"  # the origin of times that were measured interleaved
 ALIKE = 0.01  # relative change of a time below which a parameter does not matter

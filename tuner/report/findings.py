@@ -14,12 +14,12 @@ from tuner.store.verdicts import RELEVANT
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
-    from tuner.exchange.recording import Row
     from tuner.report.contenders import Contender
     from tuner.report.landscape import Convergence, Distribution, Failure, Neighbour, Slice
     from tuner.report.restrictions import Removals
     from tuner.report.roofline import Roofline
     from tuner.report.subject import Subject
+    from tuner.tuning.recordings.recording import Row
 
 BUILD = {  # figures of a build: their names in a recording, and their titles
     "registers": "registers",

@@ -13,9 +13,9 @@ from tuner.report import noise
 from tuner.tuning.finals.entrants import FINALISTS
 
 if TYPE_CHECKING:
-    from tuner.exchange.recording import Row
     from tuner.report.subject import Subject
     from tuner.space.config import Value
+    from tuner.tuning.recordings.recording import Row
 
 BINS = 40  # at most this many bins in a Distribution
 MOST_POINTS = 2000  # at most this many points in a Convergence

@@ -12,9 +12,9 @@ from tuner.report import roofline
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
-    from tuner.exchange.recording import Row
     from tuner.report.contenders import Contender
     from tuner.report.subject import Subject
+    from tuner.tuning.recordings.recording import Row
 
 
 @dataclass(frozen=True)

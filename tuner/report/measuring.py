@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.errors import RequestError
-from tuner.exchange import recording as recordings
 from tuner.measure.process.task import Task
 from tuner.report import landscape
 from tuner.search.budget import UNLIMITED
@@ -16,15 +15,16 @@ from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import explored
 from tuner.tuning.finals.entrants import is_too_slow
 from tuner.tuning.finals.final_round import FinalRound
+from tuner.tuning.recordings import recording as recordings
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
-    from tuner.exchange.recording import Row
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
     from tuner.tuning.exploration import Progress
     from tuner.tuning.ledger.trial import Trial
+    from tuner.tuning.recordings.recording import Row
 
 
 @dataclass(frozen=True)

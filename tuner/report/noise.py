@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tuner.store.verdicts import Timing, of_median
 
 if TYPE_CHECKING:
-    from tuner.exchange.recording import Row
     from tuner.report.subject import Subject
+    from tuner.tuning.recordings.recording import Row
 
 SAME_CODE = "the same code"  # a reason why two times are indistinguishable, besides those in `verdicts`
 WIDE = 0.1  # reports warn of a typical spread above this share of the median time

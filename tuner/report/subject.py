@@ -14,11 +14,9 @@ from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.devices.conditions import Conditions
 from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
-from tuner.exchange import recording as recordings
 from tuner.exchange.exports import trials as gathering
 from tuner.exchange.exports.target import Problem
 from tuner.exchange.exports.trials import Trials
-from tuner.exchange.recording import Entry, Recording, Row
 from tuner.measure.method import peculiarity
 from tuner.quoting import shown
 from tuner.search import listing
@@ -35,6 +33,8 @@ from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.store.verdicts import Timing, of_median, of_times
+from tuner.tuning.recordings import recording as recordings
+from tuner.tuning.recordings.recording import Entry, Recording, Row
 
 
 @dataclass(frozen=True)

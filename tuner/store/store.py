@@ -14,18 +14,16 @@ from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.errors import RequestError
 from tuner.quoting import shown
-from tuner.space.config import Config, config_key
+from tuner.space.config import config_key
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
 from tuner.store import locks, lookup, record_file, rejected
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank
 
-__all__ = ["MATCHES", "Candidate", "Match", "Record", "Store"]
+__all__ = ["MATCHES", "SIMILAR", "Candidate", "Match", "Record", "Store"]
 
-Times = list[tuple[Config, float | None]]  # in ms; None of a configuration that failed
-
-SIMILAR = 4  # records that a warm start takes configurations from
+SIMILAR = 4  # most problems that a search knows
 
 
 @dataclass(frozen=True)
@@ -232,18 +230,11 @@ class Store:
         for candidate in rejected.last(lookup.candidates(self.records, query), query):
             yield replace(candidate, notes=(*self.problems, *candidate.notes))
 
-    def similar(self, query: Query) -> list[Times]:
-        """What the SIMILAR best-fitting records know: the times of each record's valid configurations, best first.
-
-        A record whose best configuration is not valid is passed over.
-        """
-        space, scope = query.space, query.scope
+    def similar(self, query: Query) -> list[Record]:
+        """The records whose best configuration is valid, the best fit first, at most SIMILAR."""
         fits = lookup.best_fits(self.records, query)
-        records = (fit.record for fit in fits if space.valid(fit.record.config, scope))
-        return [
-            [(config, time_ms) for config, time_ms in record.timed if space.valid(config, scope)]
-            for record in itertools.islice(records, SIMILAR)
-        ]
+        records = (fit.record for fit in fits if query.space.valid(fit.record.config, query.scope))
+        return list(itertools.islice(records, SIMILAR))
 
 
 def _outranks(old: Record, new: Record) -> bool:

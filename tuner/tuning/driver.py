@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import devices
 from tuner.devices import DeviceInfo
-from tuner.errors import DeviceError
+from tuner.errors import DeviceError, RequestError
 from tuner.measure.results import Finals
 from tuner.measure.sustained import SECONDS
 from tuner.measure.timing.clock import NOISE
@@ -28,6 +29,8 @@ from tuner.tuning.finals import accusation, summary
 from tuner.tuning.finals.selection import Selection, select
 from tuner.tuning.finals.summary import Failures, Point, Summary
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.recordings import logs
+from tuner.tuning.recordings.recording import Entry
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 if TYPE_CHECKING:
@@ -149,6 +152,8 @@ def tune_with(
     if record is not None and search.is_lasting and not (stored := checked.store.add(record, competes, NOISE)):
         stored_records = Store.of(task.space, request.results).records  # another process may have changed them
         kept = next((old for old in stored_records if old.key == record.key), None)
+    if record is not None and search.is_lasting and configs is None and request.log and record.is_plain:
+        _keep_log(task.space, record, search.trials, request.results, progress)
     return Result(
         kernel=task.space.name,
         device=crew.device,
@@ -168,6 +173,16 @@ def tune_with(
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
         kept=kept,
     )
+
+
+def _keep_log(space: Space, record: Record, trials: Sequence[Trial], results: Path | None, progress: Progress) -> None:
+    """Write what the search has measured, so that other searches know it. A log that cannot be written is only noted:
+    the record is there."""
+    measured = [(trial.config, Entry(trial.time_ms, failure=trial.outcome.failure)) for trial in trials]
+    try:
+        logs.keep(logs.LoggedProblem.of(space.name, record), space, measured, results)
+    except RequestError as error:
+        progress.noted(f"the log of the search is not kept: {error}")
 
 
 def _has_same_bits(old: Record, record: Record | None) -> bool:

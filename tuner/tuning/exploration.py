@@ -19,7 +19,6 @@ from tuner.errors import RequestError
 from tuner.measure.process.task import announce
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
-from tuner.search.experience import Experience
 from tuner.search.listing import is_likely_cached, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
@@ -30,10 +29,12 @@ from tuner.space.scope import Scope
 from tuner.store import rejected
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
+from tuner.store.store import SIMILAR
 from tuner.tuning.crew.queue import LOOK_AHEAD
 from tuner.tuning.crew.run import TrialListener
 from tuner.tuning.finals.preference import NO_PREFERENCE, Preference
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.recordings import logs
 
 Narrowing = Callable[[Space, Scope, Pool], Pool]  # selects the configurations of a pool that a search may try
 
@@ -171,7 +172,7 @@ def explored(
     with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
         progress.begun("listing the valid configurations")
         query = Query.of(space, crew.scope, crew.device)
-        experiences = [Experience(times) for times in checked.store.similar(query)]
+        experiences = logs.experiences(query, checked.store.similar(query), request.results, SIMILAR)
         asked = method, request.same_bits_as, request.fresh
         preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
         hints = Hints.of(space, crew.scope, warm, preference.first, experiences)

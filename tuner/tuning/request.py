@@ -44,6 +44,7 @@ class TuningRequest:
     same_bits_as: str | None = None  # `default`, `record` or a configuration: only those with the same outputs
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
+    log: bool = True  # whether what the search measures is kept beside the record
     quick: bool = False  # fewer rounds in the finals, which measure nothing again as in the search
     strategy_options: Mapping[str, Any] | None = None  # of a strategy of Kernel Tuner, which then runs once, as there
 

@@ -43,10 +43,10 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
         check_file("--output", path)
     with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
-        from tuner.exchange import recording as recordings
         from tuner.exchange.exports.target import Problem
         from tuner.exchange.interop import t4
         from tuner.tuning.driver import tune
+        from tuner.tuning.recordings import recording as recordings
         from tuner.tuning.request import TuningRequest
 
         method = Method(race=False)

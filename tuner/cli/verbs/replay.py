@@ -33,10 +33,10 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
 
     Example: tune replay cache.json --strategy kt:genetic_algorithm --budget 100
     """
-    from tuner.exchange import recording as recordings
     from tuner.exchange import replay as replays
     from tuner.search.budget import Budget
     from tuner.search.strategies import check
+    from tuner.tuning.recordings import recording as recordings
 
     limit = Budget.parse(budget)
     check(strategy)

@@ -111,6 +111,7 @@ from tuner.quoting import quoted
     help="Only configurations whose outputs have the same bits as the default's, the stored record's, or those of a "
     "configuration such as 'block_size_x=32 tile_size_x=4'.",
 )
+@click.option("--no-log", is_flag=True, help="Keep no log of what the search measures for other searches.")
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS
@@ -128,6 +129,7 @@ def command(
     flush: bool,
     objective: str,
     full: bool,
+    no_log: bool,
     **request: Any,
 ) -> int:
     """Find the fastest configuration of KERNEL at SIZE, verify it and store it.
@@ -156,6 +158,7 @@ def command(
             raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise
     devices.count_ahead(spaces[0], request["device"])
+    request["log"] = not no_log
     method = Method(repeats, deployments.parse(as_, flush), parse_objectives(objective), race=not full)
     if len(spaces) > 1 or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
         from tuner.cli import several

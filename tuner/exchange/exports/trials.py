@@ -11,9 +11,7 @@ from tuner import devices, paths, quoting
 from tuner.catalog import kernel_names
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
-from tuner.exchange import recording as recordings
 from tuner.exchange.exports.target import Problem, TargetDevice, stored_devices
-from tuner.exchange.recording import Entry, Recording, Row
 from tuner.measure.method import peculiarity
 from tuner.space import identity
 from tuner.space.deployments import of_caches
@@ -24,6 +22,9 @@ from tuner.store.store import Store
 from tuner.tuning.ledger import address, journal, storage
 from tuner.tuning.ledger.study import StoredStudy, stored_studies
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.recordings import logs
+from tuner.tuning.recordings import recording as recordings
+from tuner.tuning.recordings.recording import Entry, Recording, Row
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,10 @@ def _check_exists(url: str) -> None:
 def _recordings(problem: Problem) -> Iterator[Trials]:
     stem, names = problem.space.name.rpartition("/")[2], (problem.space.name, kernel_names.former_name(problem.space))
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
-    for path in (path for root in roots for path in recordings.files(root / "recordings", f"{stem}-")):
+    code = Version.of(problem.space).code
+    for path in (path for root in roots for path in recordings.files(root / logs.FOLDER, f"{stem}-")):
+        if logs.is_of_other_code(path, code):
+            continue
         recording = recordings.read(path)
         options = {**problem.space.operation.options, **recording.options}
         about = recording.size, recording.about.get("types", {}), options

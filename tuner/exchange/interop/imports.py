@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import RequestError
-from tuner.exchange import jsonfile
-from tuner.exchange import recording as recordings
 from tuner.exchange.interop import kernel_tuner_files, provenance, t1, t4
 from tuner.exchange.interop.provenance import Statements
 from tuner.exchange.interop.records import Made, made_of
-from tuner.exchange.recording import Recording
 from tuner.quoting import shown
 from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.texts import config_text, size_text
 from tuner.store.merge import possible
 from tuner.store.record import Record
 from tuner.store.store import Store
+from tuner.tuning.recordings import jsonfile, logs
+from tuner.tuning.recordings import recording as recordings
+from tuner.tuning.recordings.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,16 @@ def import_all(
             noted(note)
         space = made.origin.space
         stored = Store.of(space, statements.results).add(made.record, partial(possible, space))
+        measured = [(_with_constants(space, config), entry) for config, entry in recording.configs()]
+        logs.keep(logs.LoggedProblem.of(space.name, made.record), space, measured, statements.results)
         constants = {name: values[0] for name, values in recording.parameters.items() if name not in space.parameters}
         results.append(ImportedRecord(file, space.name, made.record, stored, recording.ignored, constants, made.notes))
     return results
+
+
+def _with_constants(space: Space, config: Config) -> Config:
+    """A recording's configuration with the space's parameters; one that it lacks has a single value."""
+    return {name: config.get(name, values[0]) for name, values in space.parameters.items()}
 
 
 def _groups(

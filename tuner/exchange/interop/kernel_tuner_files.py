@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import devices
 from tuner.errors import NoConfiguration, RequestError
-from tuner.exchange import recording as recordings
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, TargetDevice
 from tuner.exchange.interop.truths import names_of_truths, truths_differ
-from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
 from tuner.quoting import quoted, shown
 from tuner.space.config import Value
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store.store import Store
+from tuner.tuning.recordings import recording as recordings
+from tuner.tuning.recordings.recording import Entry, Recording, Row, is_value, milliseconds
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.trials import Trials

@@ -13,12 +13,12 @@ from typing import Any
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.errors import RequestError
-from tuner.exchange.recording import Recording
 from tuner.quoting import shown
 from tuner.space import chosen_types, parsing
 from tuner.space.model import Space
 from tuner.space.scope import Limits
 from tuner.space.texts import size_text
+from tuner.tuning.recordings.recording import Recording
 
 LONGEST = 200  # characters in a device's or architecture's name
 

@@ -12,7 +12,6 @@ from tuner.errors import RequestError, SpaceError
 from tuner.exchange.interop import provenance
 from tuner.exchange.interop.provenance import Provenance, Statements
 from tuner.exchange.interop.truths import names_of_truths, truths_differ
-from tuner.exchange.recording import Entry, Recording
 from tuner.measure.timing.clock import spread
 from tuner.quoting import shown
 from tuner.space import operation
@@ -24,6 +23,7 @@ from tuner.space.sources import rendering
 from tuner.store.lookup import chip
 from tuner.store.record import RUNNERS_UP, Record
 from tuner.store.store import Store
+from tuner.tuning.recordings.recording import Entry, Recording
 from tuner.version import VERSION
 
 STRATEGY, UNKNOWN = "imported", "unknown"

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import RequestError
-from tuner.exchange import jsonfile
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem
-from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_conditions, about_options
 from tuner.measure.results import WRONG
 from tuner.quoting import shown
 from tuner.space.config import Config
+from tuner.tuning.recordings import jsonfile
+from tuner.tuning.recordings.recording import METADATA, TIMINGS, Entry, Recording, about_conditions, about_options
 from tuner.version import VERSION
 
 if TYPE_CHECKING:

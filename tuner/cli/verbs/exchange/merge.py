@@ -17,18 +17,22 @@ def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> N
 
     SOURCES are folders or files of records, which are not changed. Of two records of the same problem on the same
     device, a verified one is kept before an unverified one, else the faster one. Ceilings in a folder, as measured by
-    `tune devices --measure`, are merged too; the latest are kept.
+    `tune devices --measure`, are merged too; the latest are kept. So are the logs of searches.
 
     Example: tune merge node1/results node2/results --results results
     """
     from tuner.store import merge
+    from tuner.tuning.recordings import logs
 
     summary = merge.merge(sources, results)
-    output.warn(summary.problems)
+    count, problems = logs.merge(sources, results)
+    output.warn([*summary.problems, *problems])
     data = {
         "files": summary.files,
         "records": summary.records,
         "written": summary.written,
         "ceilings": summary.ceilings,
+        "logs": count,
     }
-    output.answer(as_json, data, str(summary))
+    more = f"; {count} {'log has' if count == 1 else 'logs have'} more" if count else ""
+    output.answer(as_json, data, f"{summary}{more}")

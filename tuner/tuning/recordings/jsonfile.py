@@ -44,6 +44,24 @@ def text(path: Path) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
+def header(path: Path) -> dict[str, Any] | None:
+    """What stands before the entries of a file, at most _CHUNK bytes; None if that is no JSON object, or unreadable."""
+    try:
+        with path.open("rb") as file:
+            begin = next(_chunks(file), b"").decode("utf-8-sig", errors="replace")
+    except (OSError, zlib.error):
+        return None
+    for member in MEMBERS:
+        before, quotation, _ = begin.partition(f'"{member}"')
+        if quotation:
+            try:
+                found = json.loads(before.rstrip().rstrip(",") + "}")
+            except (ValueError, RecursionError):
+                return None
+            return found if isinstance(found, dict) else None
+    return None
+
+
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     """The file's bytes, decompressed if they are gzip, in chunks. A truncated gzip file yields what it still has."""
     chunk = file.read(_CHUNK)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
-from tuner.exchange import jsonfile, ktt
 from tuner.measure.results import BUILD, MEASURE, VERIFY, Outcome
 from tuner.quoting import shown
 from tuner.space.config import Config, Value
 from tuner.space.model import Space
 from tuner.space.values import bit_classes
 from tuner.store.record_rules import SHORTEST_MS
+from tuner.tuning.recordings import jsonfile, ktt
 
 if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
@@ -177,7 +177,9 @@ def about_conditions(conditions: Conditions) -> dict[str, Any]:
 
 def files(folder: Path, stem: str = "") -> list[Path]:
     """The recordings in a folder whose names begin with `stem`, without their metadata files."""
-    return [path for path in sorted(folder.glob(f"{stem}*.json*")) if not path.name.endswith(f"-{METADATA}.json")]
+    paths_of_stem = sorted(folder.glob(f"{stem}*.json*"))
+    found = [path for path in paths_of_stem if path.name.endswith((".json", ".json.gz"))]  # others are locks
+    return [path for path in found if not path.name.endswith(f"-{METADATA}.json")]
 
 
 def read(path: Path) -> Recording:

@@ -1,0 +1,111 @@
+"""Logs: what a search has measured goes along with the records, and other searches know it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Tune
+from tuner.space.config import Config
+from tuner.tuning.recordings import logs, recording
+from tuner.tuning.recordings.recording import Entry
+
+TEXT = c_kernel("paced", f'#if v == 5\n#error "not this one"\n#endif\nusleep(200 * v);\n{MULTIPLY}')
+PARAMETERS = "{v: [7, 6, 5, 4, 3, 2, 1]}"
+
+
+@pytest.fixture
+def kernel(stage: Stage) -> Path:
+    """A kernel in C that takes longer with a larger v, and does not compile with 5."""
+    return stage(TEXT, "paced", PARAMETERS)
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """The logs of a store."""
+    return sorted((folder / "recordings").glob("*.json.gz"))
+
+
+def test_a_search_leaves_a_log_that_travels_and_that_another_machine_exports_replays_and_begins_with(
+    tune: Tune, kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    quick = "--repeats", "1", "--results"
+    assert tune(kernel, "8", *quick, tmp_path / "none", "--no-log", "--budget", "1").status == 0
+    assert not logs_in(tmp_path / "none")
+    done = tune(kernel, "8", *quick, here)
+    assert done.status == 0, done.err
+    (log,) = logs_in(here)
+    read = recording.read(log)
+    assert {row: entry.failure for row, entry in read.entries.items()} == {
+        **{(v,): None for v in (1, 2, 3, 4, 6, 7)},
+        (5,): "CompilationFailedConfig",
+    }
+    assert "7 configurations" in tune("replay", log).out
+
+    monkeypatch.setenv("TUNER_STATE", str(tmp_path / "another machine"))  # without the ledger
+    merged = tune("merge", here, "--results", there, "--json")
+    assert (merged.status, merged.json["logs"]) == (0, 1)
+    assert tune("merge", here, "--results", there, "--json").json["logs"] == 0, "nothing new"
+    assert [path.read_bytes() for path in logs_in(there)] == [log.read_bytes()]
+    t4 = tmp_path / "t4.json"
+    assert tune("export", kernel, "8", "--to", "t4", "--output", t4, *quick[2:], there).status == 0
+    assert len(json.loads(t4.read_text())["results"]) == 7
+
+    for file in there.glob("**/*.jsonl"):
+        file.unlink()  # the log alone remains
+    fastest = min(read.entries, key=lambda row: read.entries[row].time_ms or math.inf)
+    near = tune(kernel, "16", *quick, there, "--budget", "2")
+    assert near.status == 0, near.err
+    (other,) = set(logs_in(there)) - {there / "recordings" / log.name}
+    assert {fastest, (7,)} <= {*recording.read(other).entries}, "the fastest of the log, and the default"
+
+    kernel.with_name("paced.c").write_text(TEXT + "\n/* another version */\n#define other 1\n")
+    failed = tune("export", kernel, "8", "--to", "csv", "--output", tmp_path / "x.csv", *quick[2:], there)
+    assert (failed.status, "nothing has been measured" in failed.err) == (2, True), "times of other code are not served"
+
+
+def test_a_log_is_bounded_and_keeps_what_it_has(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tuner.catalog import catalog
+    from tuner.devices.conditions import DEFAULT
+
+    space = catalog.load(str(kernel))
+    about = space.name, "host", "a processor", "", {"M": 8}, {}, {}, DEFAULT, "code"
+    problem = logs.LoggedProblem(*about)
+    configs: list[Config] = [{"v": v} for v in (1, 2, 3, 4, 5, 6, 7)]
+    path = logs.keep(
+        problem,
+        space,
+        [(configs[0], Entry(1.23456789)), (configs[1], Entry(9.0)), (configs[4], Entry(None, failure="launch"))],
+        tmp_path,
+    )
+    logs.keep(problem, space, [(configs[1], Entry(2.0)), (configs[2], Entry(3.0))], tmp_path)
+    times = {row[0]: entry.time_ms for row, entry in recording.read(path).entries.items()}
+    assert times == {1: 1.2346, 2: 2.0, 3: 3.0, 5: None}
+    monkeypatch.setattr(logs, "MOST", 4)
+    logs.keep(problem, space, [(config, Entry(float(config["v"]))) for config in configs[2:]], tmp_path)
+    kept = [row[0] for row in recording.read(path).entries]
+    assert len(kept) == 4
+    assert kept[:2] == [1, 2], "the fastest"
+    changed = logs.LoggedProblem(*about[:-1], "other code")
+    assert logs.keep(changed, space, [(configs[3], Entry(1.0))], tmp_path) == path
+    assert [row[0] for row in recording.read(path).entries] == [4], "times of other code are not mixed"
+
+
+def test_logs_that_say_nonsense_are_passed_over(tune: Tune, kernel: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    assert tune(kernel, "8", "--repeats", "1", "--budget", "1", "--results", tmp_path / "here").status == 0
+    (log,) = logs_in(tmp_path / "here")
+    renamed, torn = log.with_name("paced-8-000000000000.json.gz"), log.with_name("paced-9.json.gz")
+    renamed.write_bytes(log.read_bytes())
+    torn.write_bytes(log.read_bytes()[:40])
+    done = tune("merge", tmp_path / "here", "--results", there)
+    assert done.status == 0
+    assert f"{renamed.name}: its name is not that of its problem; the log is passed over" in done.err
+    assert [path.name for path in logs_in(there)] == [log.name]
+    for path in logs_in(there):
+        path.write_text('{"kernel_name": 5, "log": [], "problem_size": {"M": "x"}, "cache": {"1": 3}}')
+    assert tune(kernel, "16", "--repeats", "1", "--budget", "1", "--results", there).status == 0

@@ -1,0 +1,255 @@
+"""Logs: what searches have measured, as recordings beside the records of a store, so that later searches know it.
+
+A log is a file `results/recordings/STAGE-SIZE-KEY.json.gz`, the cache of a Kernel Tuner run with one short entry for
+each configuration. There is one for each kernel, problem, device and conditions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner import paths
+from tuner.catalog import kernel_names
+from tuner.devices.conditions import Conditions
+from tuner.errors import RequestError
+from tuner.search.experience import Experience
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.store import locks
+from tuner.store.lookup import Query, size_distance
+from tuner.store.record import Record
+from tuner.tuning.recordings import jsonfile
+from tuner.tuning.recordings import recording as recordings
+from tuner.tuning.recordings.recording import Entry, Recording, Row
+
+if TYPE_CHECKING:
+    from tuner.space.model import Space
+
+FOLDER = "recordings"  # in a folder of results
+MOST = 1000  # configurations of a log
+MOST_FILES = 64  # whose headers a search reads
+DIGITS = 5  # significant digits of a time
+LONGEST_REASON = 40  # characters of the reason of a failure
+LOG = "log"  # the header member with a log's problem
+
+Times = dict[ConfigKey, tuple[Config, float | None]]
+
+
+@dataclass(frozen=True)
+class LoggedProblem:
+    """The problem and device of a log. `code` identifies the code of the kernel, empty if unknown."""
+
+    kernel: str
+    kind: str
+    device: str
+    architecture: str
+    sizes: Mapping[str, int]
+    options: Mapping[str, float]
+    types: Mapping[str, str]
+    conditions: Conditions
+    code: str
+
+    @staticmethod
+    def of(kernel: str, record: Record) -> LoggedProblem:
+        """The problem of a record."""
+        return LoggedProblem(
+            kernel, record.kind, record.device, record.architecture, record.sizes, record.options, record.types,
+            Conditions(record.conditions), record.code or "",
+        )  # fmt: skip
+
+    @property
+    def key(self) -> str:
+        """Identifies the log among those of all kernels; of another version of the kernel, it is the same."""
+        about = [self.kernel, self.kind, self.device, sorted(self.sizes.items()), sorted(self.types.items())]
+        options = sorted((name, float(value)) for name, value in self.options.items())
+        return paths.digest(repr([*about, options, sorted(self.conditions.values.items())]))[:12]
+
+    @property
+    def file(self) -> str:
+        """The name of the log's file, for people who look for it."""
+        size = "x".join(str(value) for value in dict.fromkeys(self.sizes.values()))[:40]
+        return f"{self.kernel.rpartition('/')[2]}-{size}-{self.key}.json.gz"
+
+    def about(self) -> dict[str, Any]:
+        """The members of a log's header beside those of any recording."""
+        log = {"kind": self.kind, "architecture": self.architecture, "code": self.code, "options": dict(self.options)}
+        types = {"types": dict(self.types)} if self.types else {}
+        return {**types, **recordings.about_conditions(self.conditions), LOG: log}
+
+
+def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]], results: Path | None) -> Path:
+    """Write what was measured into the log, which keeps what it has of other configurations, and return its file.
+
+    Of an entry, the time or the reason of the failure stays. A log of another version of the kernel is replaced. Of
+    more than MOST configurations, the fastest half stays, and the others evenly by time. Raises RequestError if it
+    cannot be written.
+    """
+    path = (results or paths.user_results()) / FOLDER / problem.file
+    new = {tuple(config[name] for name in space.parameters): _short(entry) for config, entry in measured}
+    about = {**recordings.about_options(space, problem.options), **problem.about()}
+    log = Recording(problem.kernel, problem.device, space.parameters, new, dict(problem.sizes), about)
+    _write(path, log)
+    return path
+
+
+def _write(path: Path, log: Recording) -> bool:
+    """Write a log, with what its file has of other configurations, and return whether there is anything new."""
+    try:
+        paths.make(path.parent, shared=True)
+        with locks.held(path):
+            try:
+                old = recordings.read(path) if path.is_file() else None
+            except RequestError:
+                old = None  # damaged: it is replaced
+            if old is not None and _is_same(old, log):
+                if all(row in old.entries for row in log.entries):
+                    return False
+                log = replace(log, entries={**old.entries, **log.entries})
+            recordings.write(path, replace(log, entries=_bounded(log.entries)))
+    except OSError as error:
+        reason = f"cannot be written: {error.strerror}; name another folder with --results"
+        raise RequestError(f"{path}: {reason}") from None
+    return True
+
+
+def _is_same(old: Recording, new: Recording) -> bool:
+    """Whether both are of the same version of a kernel, with the same parameters."""
+    codes = [each.about.get(LOG, {}).get("code") for each in (old, new) if isinstance(each.about.get(LOG, {}), dict)]
+    return len(codes) == 2 and codes[0] == codes[1] and list(old.parameters) == list(new.parameters)
+
+
+def _short(entry: Entry) -> Entry:
+    if entry.time_ms is None:
+        return Entry(None, failure=(entry.failure or "")[:LONGEST_REASON])
+    return Entry(float(f"{entry.time_ms:.{DIGITS}g}"))
+
+
+def _bounded(entries: Mapping[Row, Entry]) -> dict[Row, Entry]:
+    """At most MOST of the entries: the fastest half, and the others evenly by time, the failures last."""
+    rows = sorted(entries, key=lambda row: (entries[row].time_ms is None, entries[row].time_ms or 0.0))
+    if len(rows) > MOST:
+        rest = rows[MOST // 2 :]
+        rows = [*rows[: MOST // 2], *(rest[place * len(rest) // (MOST // 2)] for place in range(MOST // 2))]
+    return {row: entries[row] for row in rows}
+
+
+def merge(sources: Iterable[Path], results: Path | None = None) -> tuple[int, list[str]]:
+    """Merge the logs in and below these folders of results into the store: the number of those with anything new, and
+    messages about what cannot be read. Other recordings are left where they are."""
+    root, count, problems = results or paths.user_results(), 0, []
+    for source in filter(Path.is_dir, sources):
+        for folder in sorted(Path(at) for at, _, _ in os.walk(source) if Path(at).name == FOLDER):
+            for path in recordings.files(folder):
+                try:
+                    if LOG not in (jsonfile.header(path) or {}):
+                        continue
+                    log = recordings.read(path)
+                except RequestError as error:
+                    problems.append(f"{error}; the log is passed over")
+                    continue
+                problem = _problem(log.kernel, log.device, log.size, log.about)
+                if problem is None or problem.file != path.name:
+                    problems.append(f"{path}: its name is not that of its problem; the log is passed over")
+                    continue
+                count += _write(root / FOLDER / path.name, log)
+    return count, problems
+
+
+def is_of_other_code(path: Path, code: str) -> bool:
+    """Whether a file is the log of another version of a kernel than the one with this code."""
+    log = (jsonfile.header(path) or {}).get(LOG)
+    return isinstance(log, dict) and log.get("code") not in ("", code)
+
+
+def _problem(kernel: object, device: object, size: object, about: Mapping[str, Any]) -> LoggedProblem | None:
+    """The problem that a recording's header tells; None if it does not tell all of it."""
+    log = about.get(LOG)
+    log = log if isinstance(log, dict) else {}
+    options = log.get("options", about.get("options", {}))
+    types, conditions = about.get("types", {}), about.get("conditions", {})
+    is_size = isinstance(size, dict) and all(type(value) is int and value > 0 for value in size.values())
+    are_options = isinstance(options, dict) and all(isinstance(value, int | float) for value in options.values())
+    if not (is_size and are_options and isinstance(types, dict) and isinstance(conditions, dict)):
+        return None
+    texts = [kernel, log.get("kind", ""), device, log.get("architecture", ""), log.get("code", "")]
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    kernel, kind, device, architecture, code = map(str, texts)
+    assert isinstance(size, dict)
+    return LoggedProblem(kernel, kind, device, architecture, size, options, types, Conditions(conditions), code)
+
+
+def experiences(query: Query, records: Sequence[Record], results: Path | None, most: int) -> list[Experience]:
+    """What is known of similar problems, the most similar first: the `records`, each with the log of its problem, then
+    the logs and recordings of problems without one of these records. At most `most`."""
+    space, found = query.space, _found(query, results)
+    known: list[Experience] = []
+    for record in records[:most]:
+        problem = LoggedProblem.of(space.name, record)
+        times: Times = {}
+        for path, other in [*found.items()]:
+            if _is_of(other, problem):
+                times |= _times(path)
+                del found[path]
+        times |= {config_key(config): (config, time_ms) for config, time_ms in record.timed}
+        known.append(_valid(times, query, record.device))
+    for path in list(found)[: most - len(known)]:
+        known.append(_valid(_times(path), query, found[path].device))
+    return [each for each in known if each.trials]
+
+
+def _found(query: Query, results: Path | None) -> dict[Path, LoggedProblem]:
+    """The files of this kernel's logs and recordings, the most similar problem first."""
+    space = query.space
+    names = {space.name, *kernel_names.other_names(space)}
+    stems = {name.rpartition("/")[2] for name in names}
+    roots = dict.fromkeys(root.resolve() for root in (results or paths.user_results(), paths.shipped("results")))
+    files = [path for root in roots for stem in sorted(stems) for path in recordings.files(root / FOLDER, f"{stem}-")]
+    found: dict[Path, LoggedProblem] = {}
+    for path in files[:MOST_FILES]:
+        header = jsonfile.header(path) or {}
+        problem = _problem(header.get("kernel_name"), header.get("device_name"), header.get("problem_size"), header)
+        scope = query.scope
+        if problem is None or problem.kernel not in names or problem.sizes.keys() != scope.sizes.keys():
+            continue
+        if dict(problem.types) == dict(scope.types):
+            found[path] = problem
+
+    def order(path: Path) -> tuple[bool, bool, bool, float]:
+        problem = found[path]
+        is_old = problem.code not in ("", query.version.code)
+        is_alike = problem.architecture == query.architecture and problem.kind == query.kind
+        return is_old, problem.device != query.device, not is_alike, size_distance(problem.sizes, query.scope.sizes)
+
+    return {path: found[path] for path in sorted(found, key=order)}
+
+
+def _is_of(log: LoggedProblem, record: LoggedProblem) -> bool:
+    """Whether a log or recording is of a record's problem and device; one that does not tell its kind may be."""
+    options = all(record.options.get(name) == value for name, value in log.options.items())
+    about = log.device, log.sizes, log.types, log.conditions
+    is_code = log.code == record.code or "" in (log.code, record.code)
+    asked = record.device, record.sizes, record.types, record.conditions
+    return options and about == asked and log.kind in ("", record.kind) and is_code
+
+
+def _times(path: Path) -> Times:
+    """The results of a file; none if it cannot be read."""
+    try:
+        recording = recordings.read(path)
+    except RequestError:
+        return {}
+    return {config_key(config): (config, entry.time_ms) for config, entry in recording.configs()}
+
+
+def _valid(times: Times, query: Query, device: str) -> Experience:
+    """The results of valid configurations; at most MOST are checked, the fastest first."""
+    ranked = sorted(times.values(), key=lambda each: (each[1] is None, each[1] or 0.0))
+    if len(ranked) > MOST:
+        ranked = [*ranked[: MOST // 2], *ranked[MOST // 2 :: 1 + 2 * len(ranked) // MOST]]
+    space, scope = query.space, query.scope
+    valid = [(config, time_ms) for config, time_ms in ranked if space.valid(config, scope)]
+    return Experience(valid, device == query.device)
