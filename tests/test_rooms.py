@@ -64,7 +64,7 @@ IMPORTERS = {
     "rich": ("cli/verbs/",),
     "scipy": ("search/", "space/expressions/", "experiments/tables.py"),
     "sqlalchemy": ("tuning/ledger/", "exchange/exports/trials.py"),
-    "threadpoolctl": ("search/pool_gp.py",),
+    "threadpoolctl": ("search/pool_gp.py", "search/experienced_gp.py"),
     "torch": ("torch/",),
     "triton": ("devices/cuda/triton/program.py", "devices/cuda/triton/shared_memory.py"),
     "vl_convert": ("report/pages/vega.py",),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from threadpoolctl import ThreadpoolController
+
 from tuner.search.experience import WARM, Experience, agreement
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import START, PoolGP
@@ -153,7 +155,8 @@ class ExperiencedGP(Proposer):
         costs = {row: of_failure if values is None else values[0] for row, values in own.items()}
         self._trusted = []
         for number, experience in enumerate(self._experiences):
-            tau = agreement(experience, self.pool, self._block, costs)
+            with ThreadpoolController().limit(limits=1, user_api="blas"):  # as in `PoolGP`
+                tau = agreement(experience, self.pool, self._block, costs)
             is_right = tau >= AGREEMENT if tau is not None else self._best[number] < self._fastest_of_model
             if is_right:
                 self._trusted.append(number)
