@@ -51,7 +51,7 @@ def test_a_search_that_knows_a_similar_problem_is_near_the_optimum_within_a_few_
     assert min(t for t in near if t is not None) < 1.1 < min(t for t in map(time_of, asked([], 6)) if t is not None)
 
 
-def test_whatever_experiences_say_a_search_measures_what_it_would_without_them_a_few_evaluations_later() -> None:
+def test_if_all_experiences_mislead_a_search_measures_what_it_would_without_them_a_few_evaluations_later() -> None:
     misleading = [known((11, 5), turned=True), known((1, 16), turned=True), known((16, 1), 15, turned=True)]
     cold, hedged = asked([], 40), asked(misleading, 40 + WARM)
     assert all(config in hedged[: number + WARM] for number, config in enumerate(cold, 1))
