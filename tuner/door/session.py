@@ -39,6 +39,7 @@ from tuner.tuning.crew.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
+UNOPTIMISED = "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3'] to have it"
 CONTENT_IS_NEEDED = (
     "some configurations are right only if their outputs hold what the script passes: all are measured again, on "
     "restored outputs"
@@ -70,8 +71,6 @@ class Session:
         """
         began = time.perf_counter()
         display = Display(self.call, self.metrics, self.quiet, self.verbose)
-        if store is None and compiler_options.is_unoptimised(self.call):  # a space that is kept has tuner's own options
-            display.noted("compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3'] to have it")
         with _folder(store, self.call.kernel_name) as folder, Crews(display.noted) as crews:
             if store is None:  # nothing may be left of a space whose files are temporary
                 request = replace(request, results=folder / "results")
@@ -80,6 +79,8 @@ class Session:
             if observers:
                 request = replace(request, method=replace(request.method, observers=observers, race=False))
             checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
+            if store is None and compiler_options.is_unoptimised(self.call):
+                display.noted(UNOPTIMISED)  # a space that is kept has tuner's own options
             poisoned = self._poisoned(build, checked, crews)
             file, device, cached = None, None, dict[tuple[Any, ...], Row]()
             if cache is not None:

@@ -40,7 +40,11 @@ Times = dict[ConfigKey, tuple[Config, float | None]]
 
 @dataclass(frozen=True)
 class LoggedProblem:
-    """The problem and device of a log. `code` identifies the code of the kernel, empty if unknown."""
+    """The problem and device of a log.
+
+    code: identifies the code of the kernel; empty if unknown.
+    is_unverified: whether no output was compared with a reference.
+    """
 
     kernel: str
     kind: str
@@ -51,13 +55,14 @@ class LoggedProblem:
     types: Mapping[str, str]
     conditions: Conditions
     code: str
+    is_unverified: bool = False
 
     @staticmethod
     def of(kernel: str, record: Record) -> LoggedProblem:
         """The problem of a record."""
         return LoggedProblem(
             kernel, record.kind, record.device, record.architecture, record.sizes, record.options, record.types,
-            Conditions(record.conditions), record.code or "",
+            Conditions(record.conditions), record.code or "", record.verified == "none",
         )  # fmt: skip
 
     @property
@@ -77,15 +82,16 @@ class LoggedProblem:
         """The members of a log's header beside those of any recording."""
         log = {"kind": self.kind, "architecture": self.architecture, "code": self.code, "options": dict(self.options)}
         types = {"types": dict(self.types)} if self.types else {}
-        return {**types, **recordings.about_conditions(self.conditions), LOG: log}
+        doubt = {"verified": "none"} if self.is_unverified else {}
+        return {**types, **doubt, **recordings.about_conditions(self.conditions), LOG: log}
 
 
 def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]], results: Path | None) -> Path:
     """Write what was measured into the log, which keeps what it has of other configurations, and return its file.
 
-    Of an entry, the time or the reason of the failure stays. A log of another version of the kernel is replaced. Of
-    more than MOST configurations, the fastest half stays, and the others evenly by time. Raises RequestError if it
-    cannot be written.
+    Of an entry, the time or the reason of the failure stays. A log of another version of the kernel is replaced, and an
+    unverified one by a verified one; never the other way round. Of more than MOST configurations, the fastest half
+    stays, and the others evenly by time. Raises RequestError if it cannot be written.
     """
     path = (results or paths.user_results()) / FOLDER / problem.file
     new = {tuple(config[name] for name in space.parameters): _short(entry) for config, entry in measured}
@@ -104,7 +110,9 @@ def _write(path: Path, log: Recording) -> bool:
                 old = recordings.read(path) if path.is_file() else None
             except RequestError:
                 old = None  # damaged: it is replaced
-            if old is not None and _is_same(old, log):
+            if old is not None and _is_same(old, log) and log.is_unverified and not old.is_unverified:
+                return False
+            if old is not None and _is_same(old, log) and log.is_unverified == old.is_unverified:
                 if all(row in old.entries for row in log.entries):
                     return False
                 log = replace(log, entries={**old.entries, **log.entries})
