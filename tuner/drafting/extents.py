@@ -1,4 +1,4 @@
-"""The sizes, shapes and grids of a draft: what host code says where it is certain, else what indices tell."""
+"""The sizes, shapes and grids of a draft: from host code if it is unambiguous, otherwise from indices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.launched import Said
 
-_PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # how often a knob fits into a number: perhaps never
+_PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # a number divided by a knob: the quotient may be 0
 
 
 class DraftedExtents:
@@ -74,7 +74,7 @@ class DraftedExtents:
         return found
 
     def per_block(self, name: str) -> list[str]:
-        """The shape of an array with one element per block along one axis; empty if it is none, or if unknown."""
+        """The shape of an array with one element per block along one axis; empty if it is no such array, or unknown."""
         shapes = self._facts.shapes
         for step in range(len(self._facts.steps)):
             axis = shapes.axis_of(name, step)
@@ -91,7 +91,7 @@ class DraftedExtents:
 
     @cached_property
     def extents(self) -> list[str]:
-        """The names of all sizes; if there are none, that of one to ask for."""
+        """The names of all sizes; if there are none, a name for a size that the draft asks for."""
         taken = {*self._facts.knobs, *(parameter.name for parameter in self._facts.parameters)}
         return self.sizes or [next((name for name in ("n", "count", "extent") if name not in taken), "n")]
 
@@ -113,7 +113,7 @@ class DraftedExtents:
         return self._shapes.get(name)
 
     def local(self, name: str) -> str:
-        """The elements of an array in OpenCL's local memory; empty if nothing tells them, or only for one block."""
+        """The elements of an array in OpenCL's local memory; empty if unknown, or known only for one block size."""
         count = self._said.local.get(name)
         if count is None:
             return ""
@@ -128,7 +128,7 @@ class DraftedExtents:
         return [each if each is None or (self._is_known(each) and not _PART.search(each)) else None for each in found]
 
     def restrictions(self) -> dict[str, str]:
-        """The conditions on blocks, with why: a single one has a thread for each element, a quotient is whole."""
+        """The conditions on block sizes, with their reasons, such as a division that must have no remainder."""
         found, knobs = dict[str, str](), self._facts.knobs
         for name, macro in self._facts.launched.passed_macros().items() if self._facts.program else ():
             if name in knobs and macro in knobs and name != macro:
@@ -150,8 +150,8 @@ class DraftedExtents:
         return found
 
     def _whole(self, step: int, axis: int, block: str, blocks: str) -> str:
-        """The number of threads on an axis that must be a multiple of the block, as the host has it and no index tells
-        another; empty if there is none."""
+        """The number of threads on an axis that must be a multiple of the block size: the host's number, unless an
+        index implies another; empty if there is none."""
         name = re.escape(block)
         match = re.fullmatch(rf"\((.+) // {name}\)", blocks)
         if match is None and self._facts.launched.is_whole(step, axis) and not self._grids.is_indexed(step, axis):
@@ -181,7 +181,7 @@ class DraftedExtents:
         return {name: shape for name, shape in known.items() if not self._doubled(known) & {*names_in(" ".join(shape))}}
 
     def _doubled(self, shapes: Mapping[str, list[str]]) -> set[str]:
-        """The new sizes in shapes from which a scalar follows that is a size in others: it is not free of them."""
+        """The new sizes in shapes that determine a scalar which is a size in other shapes: they are not independent."""
         used = {word for shape in shapes.values() for word in names_in(" ".join(shape))}
         of_used = [value for name, value in self._said.values.items() if name in used]
         return {word for value in of_used for word in names_in(value)} & self._said.new.keys() & used
@@ -194,13 +194,13 @@ class DraftedExtents:
 
     @cached_property
     def _blocks_of_draft(self) -> set[str]:
-        """The names in the block sizes of the steps that are no sizes."""
+        """The names in the block sizes of the steps, without the names of sizes."""
         facts = self._facts
         every = (each for step in facts.steps for each in facts.block_of(step)) if facts.has_grid else ()
         return {word for each in every for word in names_in(each)} - {*facts.sizes}
 
     def _of_threads(self, name: str) -> set[str]:
-        """The block sizes, if an array is written alone: then it may have an element for each thread."""
+        """The names in block sizes, if an array is the only output: it may then have an element for each thread."""
         (parameter,) = [each for each in self._facts.parameters if each.name == name]
         if self._facts.role(parameter)[0] != "out" or self._facts.shapes.has_others(name):
             return set()
@@ -208,7 +208,7 @@ class DraftedExtents:
 
     @cached_property
     def _blocks_of_arrays(self) -> set[str]:
-        """The names in the block sizes of the draft for which the host has what its arrays have elements for."""
+        """The names in those block sizes that are factors of the host's numbers of array elements."""
         facts, found = self._facts, set[str]()
         for at, step in enumerate(facts.steps):
             for axis, block in enumerate(facts.block_of(step)):
@@ -222,13 +222,13 @@ class DraftedExtents:
         return any(knob is not None and knob.question for knob in knobs)
 
     def _follows_block(self, name: str, shape: list[str]) -> bool:
-        """Whether the caller's array would have another size for each block size, but no element for each block."""
+        """Whether the length of the caller's array depends on the block size without being the number of blocks."""
         of_grids = {extent for grid in self._said.grids for extent in grid}
         words = {word for each in shape if each not in of_grids for word in names_in(each)}
         return not words.isdisjoint(self._blocks_of_draft - self._of_threads(name))
 
     def _numbered(self, extent: str, kept: set[str]) -> str:
-        """An extent with the numbers of the source's constants that are neither sizes nor knobs, nor `kept`."""
+        """An extent with numbers in place of the source's constants and of knobs, except sizes and `kept`."""
         facts = self._facts
         for name in {*names_in(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
             extent = re.sub(rf"\b{name}\b", str(facts.numbers[name]), extent)
@@ -240,7 +240,7 @@ class DraftedExtents:
 
     @cached_property
     def _renames(self) -> dict[str, str]:
-        """The names of host code for numbers of blocks that indices tell."""
+        """The host code's names for the numbers of blocks that indices imply."""
         found, shapes = dict[str, str](), self._facts.shapes
         for name, count in self._said.counts.items():
             indexed = shapes.shape(name)
@@ -252,7 +252,7 @@ class DraftedExtents:
 
     @cached_property
     def _said_blocks(self) -> dict[str, str]:
-        """The host's numbers of blocks for sizes that indices have for them."""
+        """The host's numbers of blocks, by the sizes that stand for them in indices."""
         axes = self._facts.shapes.axes_of_new.items()
         return {
             name: each

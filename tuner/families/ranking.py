@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tuner.families.forecast import Forecast
 
 SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
-# Times the library's time on the device: a longer kernel does not win by what the host saves, because programs that
-# capture calls in a CUDA graph wait for the device alone. Both times are cautious, so that a kernel within 1.05 is
-# expected to take no longer. At 228 sizes without times, of kinds that are hard to predict, kernels below 0.97 x the
-# library were chosen at 2 with 1.05, at 4 with 1.1, and at 13 with 1.25 (H200, BF16).
+# A kernel that takes more than LONGEST times the library's time on the device does not win by saving host time,
+# because programs that capture calls in a CUDA graph wait only for the device. Both times are cautious, so a kernel
+# within 1.05 is expected to take no longer than the library. Of 228 sizes without times, of kinds that are hard to
+# predict, 2 got a kernel below 0.97 x the library's speed with 1.05, 4 with 1.1, and 13 with 1.25 (H200, BF16).
 LONGEST = 1.05
 NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
 
@@ -53,8 +53,8 @@ class Ranking:
         types: Mapping[str, str] | None,
         has_other_conditions: bool,
     ) -> None:
-        """`recorded` are those with records, by size; `own` and `sibling` are the forecasts. `library`: whether the
-        vendor library is a candidate. `types` are the types of the times, if they are not the problem's own.
+        """`recorded` are the configurations with records, by size; `own` and `sibling` are the forecasts. `library`:
+        whether the vendor library is a candidate. `types` are the types of the times, if not the problem's own.
         `has_other_conditions`: whether the times were measured under other conditions than the device's."""
         self._recorded, self._own, self._sibling = recorded, own, sibling
         self._device, self._library, self._types = device, library, types
@@ -63,8 +63,8 @@ class Ranking:
     def at(self, scope: Scope) -> Iterator[Ranked]:
         """The measured configurations, best first: exact matches, then the predicted ones.
 
-        If the time model is not trusted, those of the nearest sizes take the place of the predicted ones. Then the
-        sibling's configurations follow those of sizes within NEAR, and precede those of other sizes.
+        If the time model is not trusted, the configurations of the nearest sizes replace the predicted ones. The
+        sibling's configurations then follow this device's at sizes within NEAR, and precede this device's at others.
 
         The library, if it is a candidate, precedes kernels that were not measured near this size, unless the library
         was measured and the model predicts its time, too.
@@ -122,9 +122,9 @@ class Ranking:
             yield Ranked(known, match, sizes)
 
     def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
-        """Configurations, which are given with their times in ms, shortest first, in the order of the time that each
-        of many calls takes a program: at least the host's time of a call. A kernel that takes more than LONGEST times
-        the library on the device does not come before it."""
+        """Order configurations, given with their times in ms, shortest first, by the time that each of many calls takes
+        in a program: at least the host's time of a call. A kernel that takes more than LONGEST times the library's time
+        on the device does not precede the library."""
         timed = [*timed]
         if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
             library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)

@@ -1,7 +1,7 @@
 """The judge: the process that holds inputs, answers and the clock, and lets the processes of candidates run.
 
-It never loads a candidate itself. Its first request is the task, whose reply describes the device; each later one has
-candidates, and its reply their verdicts.
+It never loads a candidate itself. Its first request is the task, and the reply describes the device. Each later request
+has candidates, and the reply has their verdicts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 SETS = 2  # of inputs on which a candidate is verified at a size that it may know
-SEEDS = 1 << 29  # numbers of sets of inputs; the first is that of a search, in which integers are often 0
+SEEDS = 1 << 29  # seeds of input sets; seed 0 is that of a search's first set, in which integers are often 0
 
 
 def main() -> None:
@@ -169,7 +169,7 @@ class CandidateJudge:
         return 1 + self._chance.randrange(SEEDS)
 
     def _drawing(self, number: int) -> Callable[[], Iterator[DrawnSet]]:
-        """Draws sets of inputs for a problem that nobody has had."""
+        """Draws sets of inputs that no candidate has had before, for a problem."""
 
         def drawn() -> Iterator[DrawnSet]:
             while True:
@@ -205,7 +205,7 @@ class CandidateJudge:
             entrant.config = self._knobs.best(entrant, self._task["tune"], self._config, scopes)
             self._noted(f"{entrant.name}: {config_text(entrant.config)}")
         order = [*self._sets]
-        self._chance.shuffle(order)  # so that no run tells by its place which sizes are known
+        self._chance.shuffle(order)  # so that the order of the runs does not tell which sizes are known
         for number in order:
             entrant.builds[number] = self._builder.built(entrant.space, entrant.config, self._problems[number].scope)
         entrant.compiles = True
@@ -214,7 +214,7 @@ class CandidateJudge:
                 self._verify(entrant, number)
             except Refusal as refusal:
                 if number >= len(self._told) and refusal.reason.code == "wrong_hidden_size":
-                    self._verify(entrant, 0)  # only where it is wrong at no other is that the reason
+                    self._verify(entrant, 0)  # if it is wrong at a known size, too, that is the reason
                 raise
         self._check_precision(entrant)
 
@@ -230,11 +230,11 @@ class CandidateJudge:
             rounds.run(entrant, number, self._problems[number], drawn, code)
 
     def _end(self, entrant: Entrant) -> None:
-        """The checks after the times: their precision, many more runs, in the same process, and the sanitizer. Raises
-        Refusal."""
+        """The checks after timing: the precision of the timed runs, many more runs in the same process, and the
+        sanitizer. Raises Refusal."""
         self._check_precision(entrant)
         number = 0
-        if len(self._told) > 1:  # else it is loaded still, with whatever it keeps
+        if len(self._told) > 1:  # otherwise it is still loaded, with all that it has kept
             entrant.load(number)
         problem, fresh = self._problems[number], self._drawing(number)()
         sets = [next(fresh) for _ in range(SETS)]

@@ -16,18 +16,18 @@ from tuner.space.config import Config, ConfigKey, Value, config_key
 Array = NDArray[Any]
 
 WARM = 12  # most configurations that a search takes over from all experiences
-LEAST_JUDGED = 20  # results from which an experience is told by its predictions; with fewer, by its best
+LEAST_JUDGED = 20  # results; an experience with fewer is judged by its best configuration, not by its predictions
 MOST_FITTED = 160  # results that the model of an experience is fitted to
-ITERATIONS = 25  # of that fit
+ITERATIONS = 25  # iterations of that fit
 FAILURE_PERCENTILE = 90  # a failure costs this percentile of the successes' costs
 SEED = 0  # of the choice of results to fit to
 
 
 @dataclass(frozen=True)
 class Experience:
-    """Configurations with a time in ms each, or None where it failed, of one problem on one device.
+    """Configurations of one problem on one device, each with its time in ms, or None if it failed.
 
-    of_device: whether that is the device of this search, so that only the size is another one.
+    of_device: whether that is the device of this search, so that only the size differs.
     """
 
     trials: Sequence[tuple[Mapping[str, Value], float | None]]
@@ -69,8 +69,8 @@ def in_turn(experiences: Iterable[Experience]) -> list[Config]:
 def agreement(experience: Experience, pool: Pool, block: Sequence[str], costs: Mapping[int, float]) -> float | None:
     """How well an experience orders the `costs` of rows that were measured here: Kendall's tau-b, from -1 to 1.
 
-    It predicts them by a Gaussian process, as `PoolGP` does, that is fitted to its own results. None if it has fewer
-    than LEAST_JUDGED.
+    A Gaussian process like that of `PoolGP`, fitted to the results of the experience, predicts the costs. None if the
+    experience has fewer than LEAST_JUDGED results in the pool.
     """
     from tuner.search.covariance import Covariance, Encoding
     from tuner.search.posterior import Posterior

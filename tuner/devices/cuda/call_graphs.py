@@ -1,4 +1,4 @@
-"""Calls that a program repeats with the same arguments, as graphs: one call of the driver enqueues all steps."""
+"""CUDA graphs of calls that a program repeats with the same arguments: one driver call enqueues all steps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tuner.devices.cuda.launches import Launch
 from tuner.devices.work import Work
 from tuner.errors import LaunchError
 
-BEFORE_GRAPH = 8  # calls with the same arguments; to make a graph takes as long as dozens of launches
-MOST_STEPS = 64  # of a graph, which takes memory for each
+BEFORE_GRAPH = 8  # calls with the same arguments, because making a graph takes as long as dozens of launches
+MOST_STEPS = 64  # steps of a graph, each of which takes memory
 MOST_ARGUMENTS = 256  # sets of arguments that are remembered
 
 
@@ -24,12 +24,12 @@ class CallGraphs:
 
     @staticmethod
     def suit(work: Work) -> bool:
-        """Whether graphs may stand for a work: it has several steps, and memory of its own, so that no call of it is
-        made while a graph captures its stream."""
+        """Whether graphs may replace the launches of a work: it has several steps, and scratch memory of its own, so
+        that it is never called while a graph captures its stream."""
         return bool(work.scratch) and not work.waits and len(work.actions) > 1 and work.launches <= MOST_STEPS
 
     def with_arguments(self, addresses: Sequence[int], scalars: Sequence[int]) -> Callable[[], int]:
-        """A function that enqueues the launch, in whose cells these are, and returns the driver's status."""
+        """A function that enqueues the launch, whose cells hold these arguments, and returns the driver's status."""
         key = (*addresses, *scalars)
         call = self._calls.get(key)
         if call is None:
@@ -67,7 +67,7 @@ class _CallGraph:
                 stream = Stream(self._context)
                 launch.to(stream.handle.value or 0)
                 self._graph = graph = Graph(self._context, stream, enqueue, action)
-        except LaunchError:  # by a driver that cannot capture such launches; step by step, they may run
+        except LaunchError:  # the driver cannot capture such launches; step by step, they may still run
             return
         finally:
             launch.to(before or 0)

@@ -39,7 +39,7 @@ Names = tuple[str, ...]  # of families
 class Way:
     """How one combination of stacks is multiplied.
 
-    `run` takes the stacks C, A, B. `types` are the types that C, A and B are copied to before; None for no copy. A
+    `run` takes the stacks C, A, B. `types` are the types to which C, A and B are copied first; None for no copy. A
     copied C is written back. `transposed` says whether `run` takes A and B as contiguous arrays of their transposes.
     `explain` takes the same stacks as `run`.
     """
@@ -72,7 +72,7 @@ class Ways:
         self._operands = C, A, B
 
     def best(self, precision: str | None) -> Way:
-        """The way with this precision, unless there is a reason to set it aside.
+        """The way with this precision, or the plain way if there is a reason to set the precision aside.
 
         Raises RequestError if no kernel multiplies this type on the device.
         """
@@ -165,9 +165,10 @@ class Ways:
     def _check_gain(
         self, kernel: object, handle: Dispatcher, stacks: Sequence[Any], copied: Sequence[Any] = ()
     ) -> None:
-        """Raise SetAside if families that multiply the operands themselves are probably as fast as this one for these
-        stacks, some of which are copied: the library is faster than it, unless it only serves until a kernel is built;
-        or one of their kernels is as fast."""
+        """Raise SetAside if a plain family is probably as fast as this one for these stacks.
+
+        That is so if the handle runs the library, except in place of a kernel that is still being built, or if a kernel
+        of a plain family is as fast. `copied` are the stacks that are copies."""
         if isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute):
             raise precisions.SetAside("the library is expected to be faster than its kernels")
         if copied or math.prod((*stacks[0].shape, stacks[1].shape[2])) < precisions.MOST_PRODUCTS_COMPARED:
@@ -206,7 +207,7 @@ class Ways:
         return Way(kernel, (None, None, None), (False, False), lambda *stacks: explanation)
 
     def _views(self, transposed: tuple[bool, bool]) -> list[Any]:
-        """C, and A and B as `transposed` says."""
+        """C, A and B; A and B are transposed if `transposed` says so."""
         C, A, B = self._stacks
         turned = self._treatment.transposed
         return [C, *(turned(x) if swap else x for x, swap in zip((A, B), transposed, strict=True))]
@@ -243,7 +244,7 @@ def _device(name: str) -> Device:
 
 @functools.cache
 def families(names: Names) -> tuple[family.Family, ...]:
-    """Those of these families that ship."""
+    """The families of these names that ship with tuner."""
     from tuner.catalog import catalog
 
     shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}

@@ -1,4 +1,4 @@
-"""Everything that a kernel in a Python file reaches: its own file, and modules of the user's beside it."""
+"""Everything that a kernel in a Python file reaches: its own file, and the user's modules beside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Closure:
     """What a kernel reaches.
 
     own: the part of its own file.
-    code: all of it, without comments, in an order that does not depend on where the files are.
+    code: everything that it reaches, without comments, in an order that does not depend on where the files are.
     root: the folder from which its modules are imported.
     package: the package of its file; empty if it is in none.
     """

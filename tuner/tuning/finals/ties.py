@@ -28,10 +28,10 @@ SameCode = Callable[[Config, Config], bool]
 
 @dataclass(frozen=True)
 class TieRule:
-    """Which of several tied configurations is preferred: the record that is there, the default, one of the larger bit
-    class, of fewer registers, of the first name.
+    """Which of several tied configurations is preferred, in this order: the existing record, the default, the larger
+    bit class, fewer registers, the first name.
 
-    `sizes` are those of the bit classes, by configuration; one whose bits vary or are unknown has none.
+    `sizes` has the size of the bit class of each configuration, but none if its bits vary or are unknown.
     """
 
     record: Config | None = None
@@ -45,7 +45,7 @@ class TieRule:
         return TieRule(record, default, {key: len(keys) for keys in bit_classes.classes(right) for key in keys})
 
     def rank(self, trial: Trial) -> tuple[Any, ...]:
-        """A sort key: the preferred trial is the least. Its parts are those of REASONS."""
+        """A sort key, which is the smallest for the preferred trial. It has one part for each of REASONS."""
         config, registers = trial.config, trial.outcome.figures.registers
         size = self.sizes.get(config_key(config), 0)
         name = config_text(dict(sorted(config.items())))
@@ -68,9 +68,9 @@ class Tie:
 
 @dataclass(frozen=True)
 class Settlement:
-    """The finalists with the winner first and the others by value, the ties, the winner's included, and what decided.
+    """How the finals end: `order` has the winner first and the other finalists by value.
 
-    There are no ties if the fastest is alone.
+    `ties` includes the winner; it is empty if the fastest is alone. `decided_by` says what decided.
     """
 
     order: list[Finalist]
@@ -83,7 +83,7 @@ def settle(
 ) -> Settlement:
     """Settle the finals by `rule`, if there is one. `best_first` are the finalists by value.
 
-    Only times are settled by the rule: there are too few energies to tell what separates them.
+    The rule applies only to times: there are too few measurements of energy to tell which differences are noise.
     """
     tied = of_times(best_first, is_same_code)
     if rule is None or objectives[0] != "time":
@@ -99,7 +99,7 @@ def settle(
 
 
 def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]:
-    """The finalists that noise does not separate from the fastest, and those of the same code as one of these.
+    """The finalists that noise does not separate from the fastest, and those with the same code as one of them.
 
     Empty if the fastest is alone.
     """

@@ -1,4 +1,4 @@
-"""Logs: what searches have measured, as recordings beside the records of a store, so that later searches know it.
+"""Logs: the results of searches, kept as recordings beside the records of a store for later searches.
 
 A log is a file `results/recordings/STAGE-SIZE-KEY.json.gz`, the cache of a Kernel Tuner run with one short entry for
 each configuration. There is one for each kernel, problem, device and conditions.
@@ -67,7 +67,7 @@ class LoggedProblem:
 
     @property
     def key(self) -> str:
-        """Identifies the log among those of all kernels; of another version of the kernel, it is the same."""
+        """Identifies the log among those of all kernels; all versions of a kernel share it."""
         about = [self.kernel, self.kind, self.device, sorted(self.sizes.items()), sorted(self.types.items())]
         options = sorted((name, float(value)) for name, value in self.options.items())
         return paths.digest(repr([*about, options, sorted(self.conditions.values.items())]))[:12]
@@ -87,11 +87,12 @@ class LoggedProblem:
 
 
 def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]], results: Path | None) -> Path:
-    """Write what was measured into the log, which keeps what it has of other configurations, and return its file.
+    """Write results into the log of a problem, and return the log's file. Its other configurations stay.
 
-    Of an entry, the time or the reason of the failure stays. A log of another version of the kernel is replaced, and an
-    unverified one by a verified one; never the other way round. Of more than MOST configurations, the fastest half
-    stays, and the others evenly by time. Raises RequestError if it cannot be written.
+    Each entry keeps only its time, or the reason of its failure. A log of another version of the kernel is replaced. A
+    verified log replaces an unverified one, but never the other way round. If there are more than MOST configurations,
+    the fastest MOST / 2 stay, and as many of the others, evenly spaced in the order of their times. Raises RequestError
+    if the file cannot be written.
     """
     path = (results or paths.user_results()) / FOLDER / problem.file
     new = {tuple(config[name] for name in space.parameters): _short(entry) for config, entry in measured}
@@ -102,7 +103,7 @@ def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, 
 
 
 def _write(path: Path, log: Recording) -> bool:
-    """Write a log, with what its file has of other configurations, and return whether there is anything new."""
+    """Write a log, with the other configurations that its file has, and return whether any result is new."""
     try:
         paths.make(path.parent, shared=True)
         with locks.held(path):
@@ -136,7 +137,7 @@ def _short(entry: Entry) -> Entry:
 
 
 def _bounded(entries: Mapping[Row, Entry]) -> dict[Row, Entry]:
-    """At most MOST of the entries: the fastest half, and the others evenly by time, the failures last."""
+    """At most MOST of the entries: the fastest, and others evenly spaced by time; failures count as the slowest."""
     rows = sorted(entries, key=lambda row: (entries[row].time_ms is None, entries[row].time_ms or 0.0))
     if len(rows) > MOST:
         rest = rows[MOST // 2 :]
@@ -145,8 +146,8 @@ def _bounded(entries: Mapping[Row, Entry]) -> dict[Row, Entry]:
 
 
 def merge(sources: Iterable[Path], results: Path | None = None) -> tuple[int, list[str]]:
-    """Merge the logs in and below these folders of results into the store: the number of those with anything new, and
-    messages about what cannot be read. Other recordings are left where they are."""
+    """Merge the logs in and below these folders of results into the store. Return the number of logs with new results,
+    and messages about those that cannot be read. Recordings that are no logs are ignored."""
     root, count, problems = results or paths.user_results(), 0, []
     for source in filter(Path.is_dir, sources):
         for folder in sorted(Path(at) for at, _, _ in os.walk(source) if Path(at).name == FOLDER):
@@ -173,7 +174,7 @@ def is_of_other_code(path: Path, code: str) -> bool:
 
 
 def _problem(kernel: object, device: object, size: object, about: Mapping[str, Any]) -> LoggedProblem | None:
-    """The problem that a recording's header tells; None if it does not tell all of it."""
+    """The problem that a recording's header describes; None if the description is incomplete."""
     log = about.get(LOG)
     log = log if isinstance(log, dict) else {}
     options = log.get("options", about.get("options", {}))
@@ -236,7 +237,7 @@ def _found(query: Query, results: Path | None) -> dict[Path, LoggedProblem]:
 
 
 def _is_of(log: LoggedProblem, record: LoggedProblem) -> bool:
-    """Whether a log or recording is of a record's problem and device; one that does not tell its kind may be."""
+    """Whether a log or recording is of a record's problem and device. A missing kind or code is no contradiction."""
     options = all(record.options.get(name) == value for name, value in log.options.items())
     about = log.device, log.sizes, log.types, log.conditions
     is_code = log.code == record.code or "" in (log.code, record.code)

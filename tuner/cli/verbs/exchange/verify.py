@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @VERBOSE
 @JSON
 def command(kernels: tuple[str, ...], device: str | None, results: Path | None, verbose: bool, as_json: bool) -> int:
-    """Verify and measure what imported records say, on the devices of this machine.
+    """Verify and measure imported records on the devices of this machine.
 
     The best configuration of each imported record and its runners-up run here as in the final round of a search. The
     fastest that gives right results becomes a verified record, which replaces the imported one. KERNEL is a name, a
