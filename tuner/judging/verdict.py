@@ -29,7 +29,7 @@ REASONS = {
     "writes_input": "the kernel writes to an array that it may only read",
     "writes_outside": "the kernel writes before or after an array, or behind its rows",
     "left_processes": "the kernel starts a process",
-    "runs_while_stopped": "the kernel's process runs while it is stopped",
+    "runs_while_stopped": "the kernel's process runs while it should be stopped",
     "sanitizer": "compute-sanitizer finds an error",
     "impossible_time": "no device can be so fast: the work is not done within the time",
 }
