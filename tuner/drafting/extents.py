@@ -35,7 +35,7 @@ class DraftedExtents:
 
     @cached_property
     def _said(self) -> Said:
-        """What the host code says, over the kernels' sizes, knobs and new sizes."""
+        """What the host code says, written with the names of the kernels' sizes, of knobs and of new sizes."""
         facts = self._facts
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist, *facts.knobs, *facts.templates.types}
         taken |= {parameter.name for parameter in facts.parameters}
@@ -46,7 +46,7 @@ class DraftedExtents:
 
     @cached_property
     def new_sizes(self) -> dict[str, int | None]:
-        """The sizes that no kernel takes, with their numbers on the host."""
+        """The sizes that no kernel takes as an argument, with their values in the host code, or None."""
         used = self._used()
         found = {name: number for name, number in self._said.new.items() if name in used}
         return found | {name: None for name in self._facts.shapes.new_sizes if name in used}
@@ -65,7 +65,8 @@ class DraftedExtents:
 
     @cached_property
     def _lengths_between(self) -> dict[str, str]:
-        """The scalars that are lengths of arrays between steps with one element per block, as the host passes them."""
+        """The scalars that the host passes as lengths of certain arrays, with these lengths: arrays that one step hands
+        to the next, with one element per block."""
         found = dict[str, str]()
         for array in (p.name for p in self._facts.parameters if p.is_pointer and self._facts.is_handed_on(p.name)):
             count, blocks = self._said.counts.get(array), self.per_block(array)
@@ -113,7 +114,8 @@ class DraftedExtents:
         return self._shapes.get(name)
 
     def local(self, name: str) -> str:
-        """The elements of an array in OpenCL's local memory; empty if unknown, or known only for one block size."""
+        """The number of elements of an array in OpenCL's local memory; empty if unknown, or known only for one block
+        size."""
         count = self._said.local.get(name)
         if count is None:
             return ""
@@ -141,7 +143,7 @@ class DraftedExtents:
                     found[f"{whole} % {block} == 0"] = "the host launches whole blocks only"
             for axis, block in enumerate(self._facts.block_of(step)):
                 if quotient := re.fullmatch(r"(\w+|\([^()]*\)) // (\w+|\([^()]*\))", block):
-                    found[f"{quotient[1]} % {quotient[2]} == 0"] = "the block has their quotient of threads"
+                    found[f"{quotient[1]} % {quotient[2]} == 0"] = "the number of threads in a block is their quotient"
                 needed = self._facts.threads_of_single_block(step, axis) or []
                 is_single = self.grid(at)[axis : axis + 1] in ([], ["1"])
                 for extents in needed if is_single and block not in self._facts.sizes and names_in(block) else []:
@@ -181,7 +183,8 @@ class DraftedExtents:
         return {name: shape for name, shape in known.items() if not self._doubled(known) & {*names_in(" ".join(shape))}}
 
     def _doubled(self, shapes: Mapping[str, list[str]]) -> set[str]:
-        """The new sizes in shapes that determine a scalar which is a size in other shapes: they are not independent."""
+        """The new sizes in shapes that are not independent, because a scalar that is a size in other shapes follows
+        from them."""
         used = {word for shape in shapes.values() for word in names_in(" ".join(shape))}
         of_used = [value for name, value in self._said.values.items() if name in used]
         return {word for value in of_used for word in names_in(value)} & self._said.new.keys() & used

@@ -74,9 +74,10 @@ def dispatch(
             `--to dispatch` are used unless `results` is given.
         wait: Whether the first call at a size waits until its kernel is built. Default: if the library is a candidate,
             it serves the calls until then, and another process builds the kernel.
-        one_class: Whether only configurations run whose outputs have the same bits as the default of the family's first
-            kernel that is valid at a size, according to a record of this problem, device and toolchain; without one,
-            the default. The library is then no candidate. See docs/bits.md.
+        one_class: Whether to run only configurations whose outputs have the same bits as those of the default. That is
+            the default of the family's first kernel that is valid at a size. A record of this problem, device and
+            toolchain says which bits are the same; without a record, the default runs. The library is then no
+            candidate. See docs/bits.md.
         as_: How the program launches, as for `tune --as`: "isolated", "graph", "stream", "eager" or "cold". At a size
             with a record of tuning for this, its best configuration runs. Default: "isolated".
 
@@ -107,7 +108,7 @@ def dispatch(
     deployment = deployments.of_program("dispatch", as_)
     if one_class and deployment != ISOLATED:
         raise RequestError(
-            "dispatch(one_class=True, as_=...): bits are known of isolated launches; drop one of the two"
+            "dispatch(one_class=True, as_=...): bits are known only of isolated launches; drop one of the two"
         )
     return Dispatcher(
         find(kernels), device, library and not one_class, sizes or {}, options or {},
@@ -356,7 +357,7 @@ class Dispatcher:
         return kernel
 
     def _look_up(self, device: Device, scope: Scope, alignment: int) -> frozen.LookUp:
-        """What is asked for a problem, as choices are frozen."""
+        """The look-up of a problem, by which a frozen choice is found."""
         more: dict[str, Any] = {} if self._library else {"library": False}
         more |= {"one_class": True} if self._one_class else {}
         more |= {"as_": self._deployment} if self._deployment != ISOLATED else {}
@@ -474,8 +475,8 @@ class Dispatcher:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """A block in which Python looks for no garbage. What a first call reads stays, and to look through all objects of a
-    program that has imported torch takes 0.1 s."""
+    """A block without garbage collection. The objects that a first call creates remain in use, and a collection takes
+    0.1 s in a program that has imported torch."""
     is_on = gc.isenabled()
     gc.disable()
     try:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
 # A kernel that takes more than LONGEST times the library's time on the device does not win by saving host time,
 # because programs that capture calls in a CUDA graph wait only for the device. Both times are cautious, so a kernel
-# within 1.05 is expected to take no longer than the library. Of 228 sizes without times, of kinds that are hard to
-# predict, 2 got a kernel below 0.97 x the library's speed with 1.05, 4 with 1.1, and 13 with 1.25 (H200, BF16).
+# within 1.05 is expected to take no longer than the library. At 228 sizes without times, of kinds that are hard to
+# predict, kernels below 0.97 x the library's speed were chosen: at 2 sizes with LONGEST = 1.05, at 4 with 1.1, and at
+# 13 with 1.25 (H200, BF16).
 LONGEST = 1.05
-NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
+NEAR = 0.1  # if no time model is trusted, this device's times at sizes within this distance precede a sibling's
 
 
 class Ranked(NamedTuple):
@@ -63,8 +64,8 @@ class Ranking:
     def at(self, scope: Scope) -> Iterator[Ranked]:
         """The measured configurations, best first: exact matches, then the predicted ones.
 
-        If the time model is not trusted, the configurations of the nearest sizes replace the predicted ones. The
-        sibling's configurations then follow this device's at sizes within NEAR, and precede this device's at others.
+        If the time model is not trusted, the configurations of the nearest sizes replace the predicted ones. Then come
+        this device's configurations at sizes within NEAR, the sibling's configurations, and this device's at others.
 
         The library, if it is a candidate, precedes kernels that were not measured near this size, unless the library
         was measured and the model predicts its time, too.
@@ -122,9 +123,10 @@ class Ranking:
             yield Ranked(known, match, sizes)
 
     def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
-        """Order configurations, given with their times in ms, shortest first, by the time that each of many calls takes
-        in a program: at least the host's time of a call. A kernel that takes more than LONGEST times the library's time
-        on the device does not precede the library."""
+        """Order configurations by the time that a program waits for each of many calls, shortest first.
+
+        `timed` has their times in ms, in order. A call takes at least as long as the host takes for it. A kernel that
+        takes more than LONGEST times the library's time on the device does not precede the library."""
         timed = [*timed]
         if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
             library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)

@@ -67,7 +67,8 @@ class CandidateJudge:
     """Judges candidates against one space on one device, at sizes that they may know and at others."""
 
     def __init__(self, device: Device, space: Space, task: Mapping[str, Any], noted: Callable[[str], None]) -> None:
-        """Raises SpaceError if the space cannot judge, and NoConfiguration if its default is valid at no such size."""
+        """Raises SpaceError if the space cannot judge candidates. Raises NoConfiguration if no configuration of the
+        space is valid at the first of the known sizes."""
         self._device, self._space, self._noted, self._task = device, space, noted, task
         self._timeout: float = task["timeout"]
         self._chance = random.Random(task["seed"])  # noqa: S311  # a receipt must be able to repeat it
@@ -234,7 +235,7 @@ class CandidateJudge:
         sanitizer. Raises Refusal."""
         self._check_precision(entrant)
         number = 0
-        if len(self._told) > 1:  # otherwise it is still loaded, with all that it has kept
+        if len(self._told) > 1:  # otherwise the build for this problem is still loaded, with its state
             entrant.load(number)
         problem, fresh = self._problems[number], self._drawing(number)()
         sets = [next(fresh) for _ in range(SETS)]

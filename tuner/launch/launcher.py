@@ -115,7 +115,9 @@ def load(
     if as_ is not None and (config is not None or binaries is not None):
         raise RequestError("load(as_=...): `config` and `binaries` replace the look-up; drop one of the two")
     if same_bits_as is not None and deployment != ISOLATED:
-        raise RequestError("load(same_bits_as=..., as_=...): bits are known of isolated launches; drop one of the two")
+        raise RequestError(
+            "load(same_bits_as=..., as_=...): bits are known only of isolated launches; drop one of the two"
+        )
     space = _space(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))

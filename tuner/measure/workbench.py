@@ -50,7 +50,8 @@ class OwnLaunch:
         launches: int,
         graph: Callable[[int], Callable[[], None]],
     ) -> None:
-        """`graph` returns a call that launches a graph of so many of these launches, and raises LaunchError."""
+        """`graph` takes a number of launches and returns a call that launches a graph of them, or raises
+        LaunchError."""
         self.own, self.images, self.launches, self.graph, self._call = own, images, launches, graph, call
 
     def __call__(self) -> None:
@@ -87,10 +88,10 @@ class Workbench:
     ) -> None:
         """Draw the inputs and compute their answers.
 
-        `cache` holds the references' matrix products. `sharing` is a workbench with other options, whose arrays and
-        first input set this one uses too, but for the contents of `also:`. `predecessor` is a workbench that is no
-        longer used and `serves` this problem: its arrays and input sets are taken over. Raises DeviceError if arrays
-        and references do not fit in memory.
+        `cache` holds the references' matrix products. `sharing` is a workbench with other options. This one uses its
+        arrays and its first input set, in which the contents of `also:` replace those of some arrays. `predecessor` is
+        a workbench that is no longer used and `serves` this problem: its arrays and input sets are taken over. Raises
+        DeviceError if arrays and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, space.operation, space.operation.own(scope)
         self.nominal = nominal(space, self.scope)
@@ -162,7 +163,7 @@ class Workbench:
         return self._layouts[0].inputs.write_only
 
     def check_precision(self) -> precision.PrecisionVerdict:
-        """Return what comes of rounded inputs and outputs, on the first input set (see `precision.check`).
+        """Return whether rounded inputs and outputs would be accepted, on the first input set (see `precision.check`).
 
         Only before `renew_inputs`. A workbench that takes over the arrays of another one also takes over its verdict.
         """
@@ -172,7 +173,7 @@ class Workbench:
 
     @property
     def missed_cases(self) -> list[str]:
-        """Warnings about the reference: conditions that no input decides, divisors that are 0, negative indices."""
+        """Warnings about the reference: conditions with only one outcome, divisors that are 0, negative indices."""
         arrays = {argument.name for argument in self.op.arrays}
         return self._referee.cases.missed(arrays, operation.integers_without_fill(self.op))
 
@@ -340,7 +341,7 @@ class Workbench:
         return True
 
     def _is_right_frozen(self) -> bool:
-        """Whether a snapshot of the outputs is right, to which no thread of the kernel writes.
+        """Whether the outputs are right in a snapshot, to which no thread of the kernel writes.
 
         A fork's small outputs are copied and compared by the process that forked it, which writes to no page of the
         fork. Otherwise the whole process is copied.

@@ -24,12 +24,13 @@ class CallGraphs:
 
     @staticmethod
     def suit(work: Work) -> bool:
-        """Whether graphs may replace the launches of a work: it has several steps, and scratch memory of its own, so
-        that it is never called while a graph captures its stream."""
+        """Whether graphs may replace the launches of a work. It must have several steps, and scratch memory of its own:
+        then it is never called while a graph captures its stream."""
         return bool(work.scratch) and not work.waits and len(work.actions) > 1 and work.launches <= MOST_STEPS
 
     def with_arguments(self, addresses: Sequence[int], scalars: Sequence[int]) -> Callable[[], int]:
-        """A function that enqueues the launch, whose cells hold these arguments, and returns the driver's status."""
+        """A function that enqueues the launch and returns the driver's status. The launch's cells must hold these
+        arguments."""
         key = (*addresses, *scalars)
         call = self._calls.get(key)
         if call is None:

@@ -40,7 +40,7 @@ class Way:
     """How one combination of stacks is multiplied.
 
     `run` takes the stacks C, A, B. `types` are the types to which C, A and B are copied first; None for no copy. A
-    copied C is written back. `transposed` says whether `run` takes A and B as contiguous arrays of their transposes.
+    copied C is written back. `transposed` says for A and for B whether `run` takes the transpose, which is contiguous.
     `explain` takes the same stacks as `run`.
     """
 
@@ -167,8 +167,8 @@ class Ways:
     ) -> None:
         """Raise SetAside if a plain family is probably as fast as this one for these stacks.
 
-        That is so if the handle runs the library, except in place of a kernel that is still being built, or if a kernel
-        of a plain family is as fast. `copied` are the stacks that are copies."""
+        That is so if the handle chose the library, or if a kernel of a plain family is as fast. A library that only
+        serves until a kernel is built does not count. `copied` are the stacks that are copies."""
         if isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute):
             raise precisions.SetAside("the library is expected to be faster than its kernels")
         if copied or math.prod((*stacks[0].shape, stacks[1].shape[2])) < precisions.MOST_PRODUCTS_COMPARED:

@@ -40,7 +40,7 @@ class TieRule:
 
     @staticmethod
     def of(record: Config | None, default: Config | None, trials: Sequence[Trial]) -> TieRule:
-        """The rule among `trials`, whose bits form the classes."""
+        """The rule for ties among `trials`. Trials with equal bits form a bit class."""
         right = {config_key(trial.config): trial.outcome.bits for trial in trials if trial.value is not None}
         return TieRule(record, default, {key: len(keys) for keys in bit_classes.classes(right) for key in keys})
 
@@ -60,7 +60,7 @@ class TieRule:
 
 @dataclass(frozen=True)
 class Tie:
-    """A finalist that is tied with the fastest, and the interval of its time over the fastest's."""
+    """A finalist that is tied with the fastest. `ratio` is the interval of its time divided by the fastest's."""
 
     finalist: Finalist
     ratio: Interval

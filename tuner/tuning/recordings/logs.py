@@ -192,8 +192,9 @@ def _problem(kernel: object, device: object, size: object, about: Mapping[str, A
 
 
 def experiences(query: Query, records: Sequence[Record], results: Path | None, most: int) -> list[Experience]:
-    """What is known of similar problems, the most similar first: the `records`, each with the log of its problem, then
-    the logs and recordings of problems without one of these records. At most `most`."""
+    """What is known of at most `most` similar problems, the most similar first.
+
+    First come the `records`, each with the log of its problem; then the logs and recordings of other problems."""
     space, found = query.space, _found(query, results)
     known: list[Experience] = []
     for record in records[:most]:
