@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.judging.evaluation import Verdicts
 
 MOST_CHARACTERS = 50_000_000
-DIFFERS = 1.25  # times that differ by more are told, if their intervals do not meet either
+DIFFERS = 1.25  # speed-ups that differ by more are told, if their intervals do not meet either
 _FACTS = ("verdict", "compiles", "launches", "right", "bits_repeat", "trusted_code_only", "config")
 
 
@@ -90,7 +90,10 @@ def _request(receipt: Mapping[str, Any], device: str | None) -> Request:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two receipts, in words; times only if they certainly do."""
+    """What differs between two receipts, in words; speeds only if they certainly do.
+
+    Speeds are over the space's own kernel in the same rounds: times alone also differ with the machine's load.
+    """
     found = [
         f"{what}: {_short(then.get(name))} then, {_short(now.get(name))} now"
         for name, what in (("version", "tuner"), ("space", "the space"), ("kernel", "the space's own kernel"))
@@ -116,10 +119,9 @@ def _of_verdict(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]
     if old["isolation"] != new["isolation"]:
         found.append(f"isolation: {', '.join(old['isolation'])} then, {', '.join(new['isolation'])} now")
     for before, after in zip(old["times"], new["times"], strict=False):
-        ratio = after["time_ms"] / before["time_ms"]
-        (low, high), (least, most) = before["interval"], after["interval"]
-        if max(ratio, 1 / ratio) > DIFFERS and (least > high or most < low):
-            found.append(f"{size_text(after['size'])}: {before['time_ms']:.4g} ms then, {after['time_ms']:.4g} ms now")
+        (low, was, high), (least, now, most) = before["speedup"], after["speedup"]
+        if max(now / was, was / now) > DIFFERS and (least > high or most < low):
+            found.append(f"{size_text(after['size'])}: {was:.3g} x as fast as the baseline then, {now:.3g} x now")
     return found
 
 
