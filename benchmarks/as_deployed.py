@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from statistics import median
 
+from scipy.stats import kendalltau
+
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.errors import TunerError
@@ -90,7 +92,7 @@ def _compare(
             print(f"{name + '@' + size:32}{each:>8}  one of the two failed in the second rounds", flush=True)
             continue
         gain = verdicts.ratio(*again) if best != alone else verdicts.Interval(1.0, 1.0, 1.0)
-        tau = _tau([median(times[ISOLATED][i]) for i in known], [median(own[i]) for i in known])
+        tau = kendalltau([median(times[ISOLATED][i]) for i in known], [median(own[i]) for i in known]).statistic
         both = f"{median(times[ISOLATED][alone]):.5f} {median(own[best]):.5f}"
         interval = f"{gain.middle:.4f} [{gain.low:.4f}, {gain.high:.4f}]"
         which = "" if best == alone else f"  {config_text(configs[best])} for {config_text(configs[alone])}"
@@ -110,14 +112,6 @@ def _finals(bench: Bench, configs: Sequence[Config], seconds: float) -> list[tup
     """The times of each configuration in ms, empty if it failed."""
     found = bench.finals(configs, seconds, with_library=False)
     return [() if final.failure else final.times for final in found.candidates]
-
-
-def _tau(one: Sequence[float], other: Sequence[float]) -> float:
-    """Kendall's tau of two series: pairs in the same order minus pairs in the other one, over all pairs."""
-    pairs = [(i, j) for i in range(len(one)) for j in range(i)]
-    signs = [(one[i] > one[j]) - (one[i] < one[j]) for i, j in pairs]
-    others = [(other[i] > other[j]) - (other[i] < other[j]) for i, j in pairs]
-    return sum(a * b for a, b in zip(signs, others, strict=True)) / max(1, len(pairs))
 
 
 if __name__ == "__main__":

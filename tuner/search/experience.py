@@ -95,6 +95,7 @@ def agreement(experience: Experience, pool: Pool, block: Sequence[str], costs: M
 def kendall(a: Array, b: Array) -> float:
     """Kendall's tau-b of two lists: 1 if they order all pairs alike, -1 if one reverses the other, 0 if one is
     constant."""
+    # scipy.stats has it too, but takes a quarter of a second to import, while the search waits.
     first, second = np.sign(a[:, None] - a[None, :]), np.sign(b[:, None] - b[None, :])
     both = float(np.count_nonzero(first)) * float(np.count_nonzero(second))
     return float((first * second).sum()) / both**0.5 if both else 0.0

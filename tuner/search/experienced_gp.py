@@ -34,8 +34,8 @@ class ExperiencedGP(Proposer):
        trusted. `PoolGP` learns all results of their configurations, and their next best ones alternate with its own
        choices, again until so many were no improvement. All others are dropped, with their results.
 
-    At most WARM configurations come from experiences. So if all mislead, the search measures what it would have
-    measured without them, at most WARM evaluations later.
+    At most WARM configurations come from experiences. So if none is trusted, the search measures what it would have
+    measured without them, at most WARM evaluations later. An experience that is trusted, but misleads, may cost more.
     """
 
     def __init__(
