@@ -13,7 +13,7 @@ from tuner import devices, paths
 from tuner.catalog import catalog
 from tuner.space import chosen_types
 from tuner.space.scope import COMMON_GPU, Scope
-from tuner.space.sources import surplus_threads
+from tuner.space.sources.checks import surplus_threads
 
 ARGUMENTS = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
 CUDA = 'extern "C" __global__ void f(float *y, const float *x, int n) {{\n{}\n}}\n'

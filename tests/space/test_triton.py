@@ -19,7 +19,8 @@ from tuner.space.file import reader
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU, Limits
-from tuner.space.sources import agreement, same_code
+from tuner.space.sources import same_code
+from tuner.space.sources.checks import agreement
 from tuner.space.sources.rendering import Version, render
 from tuner.space.sources.source import StepSource
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tuner.space.sources.prototype import definitions, is_type_word, split, words
+from tuner.space.sources.prototype import is_type_word
+from tuner.space.sources.tokens import definitions, split, words
 
 _BEFORE_PARENTHESES = {"if", "for", "while", "switch", "return", "sizeof", "case"}
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(", re.MULTILINE)

@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.space.sources.definitions import is_outside
-from tuner.space.sources.prototype import is_type_word, matching, words
+from tuner.space.sources.prototype import is_type_word
+from tuner.space.sources.tokens import matching, words
 
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^()\n]*\))?[ \t]+((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE

@@ -24,7 +24,8 @@ from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources import includes
-from tuner.space.sources.prototype import Parameter, Prototype, definitions, dynamic_arrays, prototypes, words
+from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+from tuner.space.sources.tokens import definitions, words
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from tuner.space.sources.closure import closed
-from tuner.space.sources.prototype import Parameter, Prototype, definitions, words
+from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.struct_text import braced
+from tuner.space.sources.tokens import definitions, words
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)

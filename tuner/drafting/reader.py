@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tuner.drafting.polynomials import MOST_TERMS, Polynomial, added, atom, is_short, text, times
-from tuner.space.sources.prototype import is_type_word, matching
+from tuner.space.sources.prototype import is_type_word
+from tuner.space.sources.tokens import matching
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(\d{1,20})[uUlL]*")

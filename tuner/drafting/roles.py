@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from tuner.drafting.calls import Calls, argument_of, function_of
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 _NUMBER = r"(?:- )?\d[\w.]*"
 _ZERO = r"0(?:\.0*)?f?"

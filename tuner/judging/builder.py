@@ -12,7 +12,8 @@ from tuner.judging.verdict import Refusal
 from tuner.measure.process.compile_workers import CompileWorkers, task_of
 from tuner.quoting import shown
 from tuner.space.instance import Instance
-from tuner.space.sources import agreement, source_text
+from tuner.space.sources import source_text
+from tuner.space.sources.checks import agreement
 from tuner.space.values.forms import NoReference
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ def explored(
     if unknown is not None:
         crews.noted(f"{unknown}: {NOT_KEPT}")
     announce(space, crews.noted)
-    from tuner.space.sources import agreement
+    from tuner.space.sources.checks import agreement
 
     doubts = [*agreement.warnings(space)]
     for doubt in doubts:
@@ -265,7 +265,7 @@ def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Cal
 
 def _of_threads(space: Space, scope: Scope, noted: Callable[[str], None]) -> Iterator[str]:
     """Warnings about threads that do nothing, which are also shown."""
-    from tuner.space.sources import surplus_threads
+    from tuner.space.sources.checks import surplus_threads
 
     for doubt in surplus_threads.warnings(space, scope):
         noted(f"warning: {doubt}")

@@ -59,7 +59,7 @@ def command(
     lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
-    from tuner.space.sources import agreement, surplus_threads
+    from tuner.space.sources.checks import agreement, surplus_threads
 
     scopes = [replace(scope, language=language) for language in space.languages]
     warnings = (*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes))

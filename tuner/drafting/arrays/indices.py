@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tuner.drafting.arrays import loops, remainders, straight
 from tuner.drafting.polynomials import Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 AXES = "xyz"
 _PRODUCTS = ("__mul24", "__umul24", "mul24")  # of two small numbers

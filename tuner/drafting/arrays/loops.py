@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 _WITH_CONDITION = ("for", "while", "if", "switch")
 

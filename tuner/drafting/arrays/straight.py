@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _STARTS = (";", "{", "}")

@@ -10,7 +10,7 @@ from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host.program import HostFunction
 from tuner.drafting.host.scope import HostScope, chains
 from tuner.drafting.polynomials import Monomial, Polynomial, text, times
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 _OF_DEVICES = re.compile(r"(?:cuda|hip)(?:Host|Ext)?(?:Malloc|Alloc)(?:Managed|Async|Host|Mapped)?|cuMemAlloc\w*")
 _OF_OTHERS = re.compile(r"(?i)\w*(?:malloc|alloc)\w*")

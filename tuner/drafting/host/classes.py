@@ -9,7 +9,8 @@ from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.drafting.knobs.templates import is_type
-from tuner.space.sources.prototype import Prototype, matching
+from tuner.space.sources.prototype import Prototype
+from tuner.space.sources.tokens import matching
 
 MOST_NAMES = 8  # between a launch and the object that it passes
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.host.program import HostFunction
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host import opencl_launches
 from tuner.drafting.host.launch_site import LaunchSite, pointed_to
 from tuner.drafting.host.program import HostFunction, HostProgram
-from tuner.space.sources.prototype import matching, split
+from tuner.space.sources.tokens import matching, split
 
 _WITH_POINTERS = ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "hipLaunchKernel", "hipLaunchCooperativeKernel")
 

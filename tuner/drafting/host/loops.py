@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.drafting.host.uses import spelled
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 MOST_CALLERS = 3
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -9,7 +9,8 @@ from dataclasses import replace
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostFunction, HostProgram
-from tuner.space.sources.prototype import Parameter, Prototype, is_type_word, matching
+from tuner.space.sources.prototype import Parameter, Prototype, is_type_word
+from tuner.space.sources.tokens import matching
 
 MOST_NAMES = 8  # between a launch and the number that it passes
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[fFlLuU]*")

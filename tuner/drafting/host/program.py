@@ -13,7 +13,7 @@ from tuner.drafting.knobs import proposals
 from tuner.lockless import cached_property
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
-from tuner.space.sources.prototype import definitions, matching, split, words
+from tuner.space.sources.tokens import definitions, matching, split, words
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _REAL = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d*\.\d*(?:[eE][-+]?\d+)?[fF]?)\)?[ \t]*$", re.MULTILINE)

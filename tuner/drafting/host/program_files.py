@@ -10,7 +10,8 @@ from pathlib import Path
 from tuner.errors import RequestError, SpaceError
 from tuner.quoting import shown
 from tuner.space.sources import device_code, includes
-from tuner.space.sources.prototype import definitions, prototypes, words
+from tuner.space.sources.prototype import prototypes
+from tuner.space.sources.tokens import definitions, words
 
 _OF_DEVICES = {"__global__", "__device__", "__kernel", "kernel"}
 _OF_OPENCL = {".cl", ".clh", ".ocl", ".opencl"}

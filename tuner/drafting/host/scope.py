@@ -14,7 +14,8 @@ from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host.program import EXTENT_TYPES, HostFunction, HostProgram
 from tuner.drafting.polynomials import Monomial, Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
-from tuner.space.sources.prototype import is_type_word, matching
+from tuner.space.sources.prototype import is_type_word
+from tuner.space.sources.tokens import matching
 
 _CEIL_DIV = re.compile(r"(?i)\w*(?:ceil\w*div|div\w*ceil|div\w*up|up\w*div|cdiv)\w*")
 _ROUND_UP = re.compile(r"(?i)\w*(?:round|multiple|align|pad)\w*")

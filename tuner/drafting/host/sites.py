@@ -16,7 +16,8 @@ from tuner.drafting.host.work_sizes import in_blocks, whole_axes
 from tuner.drafting.knobs.templates import is_type
 from tuner.drafting.polynomials import Polynomial
 from tuner.space.dtypes import DTYPES
-from tuner.space.sources.prototype import Parameter, Prototype, matching
+from tuner.space.sources.prototype import Parameter, Prototype
+from tuner.space.sources.tokens import matching
 
 MOST_SITES = 24
 _LOCAL = (("Local", "("), ("__local", "("))  # as the C++ wrapper names them

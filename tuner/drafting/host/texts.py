@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.space.sources import includes
-from tuner.space.sources.prototype import definitions, words
+from tuner.space.sources.tokens import definitions, words
 
 _SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
 _LAUNCHES = re.compile(r"<<\s*<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tuner.drafting.host.program import HostFunction, HostProgram
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 MOST_LETTERS = 60  # of a statement in a draft
 _ENQUEUES = ("clEnqueueNDRangeKernel", "enqueueNDRangeKernel", "hipLaunchKernelGGL")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tuner.drafting.host.scope import AXES, HostScope
 from tuner.drafting.polynomials import Polynomial, atom
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 _NONE = ("NULL", "nullptr", "0", "NullRange")
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs.known import is_known
-from tuner.space.sources.prototype import definitions, is_type_word, matching, words
+from tuner.space.sources.prototype import is_type_word
+from tuner.space.sources.tokens import definitions, matching, words
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)

@@ -16,7 +16,7 @@ from tuner.space.expressions.array_functions import TRYING, OutOfBounds, bounded
 from tuner.space.instance import nominal
 from tuner.space.model import Operation, Space
 from tuner.space.scope import Scope
-from tuner.space.sources import agreement
+from tuner.space.sources.checks import agreement
 from tuner.space.sources.includes import inlined, without_comments
 from tuner.space.texts import size_text
 from tuner.space.values import python_function

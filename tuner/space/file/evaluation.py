@@ -18,7 +18,8 @@ from tuner.space.file import sample
 from tuner.space.instance import Instance
 from tuner.space.model import Operation, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.sources import agreement, rendering
+from tuner.space.sources import rendering
+from tuner.space.sources.checks import agreement
 from tuner.space.texts import config_text, size_text
 from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill

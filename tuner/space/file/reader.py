@@ -29,7 +29,8 @@ from tuner.space.file.validation import validated
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.sources import agreement, macros, source_text
+from tuner.space.sources import source_text
+from tuner.space.sources.checks import agreement, macros
 from tuner.space.sources.includes import inlined, without_comments
 
 # Reserved words of C and CUDA, which no macro may replace.

@@ -10,7 +10,7 @@ from tuner.quoting import shown
 from tuner.space import structs
 from tuner.space.argument import Argument, Field
 from tuner.space.dtypes import DTYPES
-from tuner.space.sources import prototype
+from tuner.space.sources import prototype, tokens
 from tuner.space.sources.prototype import Parameter
 
 _HEAD = re.compile(
@@ -72,7 +72,7 @@ class StructDefinitions:
         definition = self._found.get(match[1].rpartition("::")[2]) if match else None
         if match is None or definition is None or definition.parameters is None:
             return None
-        given = [" ".join(part).replace(" :: ", "::") for part in prototype.split(prototype.words(match[2] or ""))]
+        given = [" ".join(part).replace(" :: ", "::") for part in tokens.split(tokens.words(match[2] or ""))]
         if len(given) > len(definition.parameters) or (match[2] is None) != (not definition.parameters):
             return None
         values = {**definition.parameters, **dict(zip(definition.parameters, given, strict=False))}
@@ -89,7 +89,7 @@ class _Definition:
 
 def _parameters(template: re.Match[str] | None) -> dict[str, str] | None:
     found = dict[str, str]()
-    for part in prototype.split(prototype.words(template[1])) if template else ():
+    for part in tokens.split(tokens.words(template[1])) if template else ():
         declared = part[: part.index("=")] if "=" in part else part
         if "." in declared or len(declared) < 2:  # a pack, or one without a name
             return None
@@ -131,7 +131,7 @@ def _members(body: str) -> Iterator[Member]:
         kind = re.match(r"(.*?)[\s*]+\w+\s*(?:\[[^\]]*\]\s*)*$", first)
         for each in (first, *(f"{kind[1] if kind else ''} {other}" for other in others)):
             plain = re.sub(r"\[[^\]]*\]", "", each)
-            parameter = prototype.parameter(prototype.words(plain))
+            parameter = prototype.parameter(tokens.words(plain))
             yield Member(parameter, tuple(text.strip() for text in re.findall(r"\[([^\]]*)\]", each)))
 
 

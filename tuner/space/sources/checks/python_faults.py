@@ -12,8 +12,8 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.jit import closure, function, part
 from tuner.space.jit.function import JitFunction
 from tuner.space.model import Space
+from tuner.space.sources.checks.uses import used_by_space
 from tuner.space.sources.python_steps import OPTIONS
-from tuner.space.sources.uses import used_by_space
 from tuner.space.step import Step
 
 KeyPath = tuple[str | int, ...]

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space
-from tuner.space.sources.prototype import definitions, dynamic_arrays, unconditional, words
+from tuner.space.sources.prototype import dynamic_arrays
+from tuner.space.sources.tokens import definitions, unconditional, words
 
 
 def missing_dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -14,9 +14,9 @@ from pathlib import Path
 from tuner.space.expressions import braces
 from tuner.space.model import Space
 from tuner.space.sources import source_text
+from tuner.space.sources.checks.uses import MacroFault, files, key, used_by_space
 from tuner.space.sources.prototype import Prototype, is_type_word
 from tuner.space.sources.source_text import macro_names
-from tuner.space.sources.uses import MacroFault, files, key, used_by_space
 
 _DEFINITION = re.compile(
     r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from tuner.quoting import shown
 from tuner.space.model import Space
 from tuner.space.sources import flags
+from tuner.space.sources.checks.uses import MacroFault, files, key, used_by_space
 from tuner.space.sources.rendering import may_be_false
 from tuner.space.sources.source_text import macro_names
-from tuner.space.sources.uses import MacroFault, files, key, used_by_space
 
 
 def faults(space: Space, codes: tuple[str, ...]) -> Iterator[MacroFault]:

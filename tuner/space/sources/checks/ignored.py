@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tuner.space.model import Space
+from tuner.space.sources.checks.uses import MacroFault, key
 from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.source_text import macro_names
-from tuner.space.sources.uses import MacroFault, key
 
 _REGISTERS = re.compile(r"--?maxrregcount\b")
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+(\w+)(.*)")

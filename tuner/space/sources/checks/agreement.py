@@ -15,10 +15,11 @@ from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space
-from tuner.space.sources import declared_memory, flag_faults, ignored, macros, source_text, struct_text
+from tuner.space.sources import source_text, struct_text
+from tuner.space.sources.checks import declared_memory, flag_faults, ignored, macros
+from tuner.space.sources.checks.uses import files
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
-from tuner.space.sources.uses import files
 from tuner.space.step import Step
 
 MOST_TEXT = 1 << 20  # characters; a longer source is not checked
@@ -50,7 +51,7 @@ class Fault:
 def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     """The disagreements between `space` and `texts`, its sources with headers included."""
     if space.python_language is not None:
-        from tuner.space.sources import python_faults  # other spaces need no Python's syntax
+        from tuner.space.sources.checks import python_faults  # other spaces need no Python's syntax
 
         yield from (Fault(*found) for found in python_faults.faults(space))
         return

@@ -21,7 +21,8 @@ from tuner.space.scope import Scope
 from tuner.space.sources import source_text
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import remainder
-from tuner.space.sources.prototype import definitions, prototypes, words
+from tuner.space.sources.prototype import prototypes
+from tuner.space.sources.tokens import definitions, words
 from tuner.space.step import Step
 
 GROWTH = 1.5  # threads, relative: so many more are no rounding to whole blocks

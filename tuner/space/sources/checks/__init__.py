@@ -1,0 +1,1 @@
+"""Checks that a space and its source agree: arguments, macros, flags, declared memory, and what compilers ignore."""
