@@ -327,7 +327,7 @@ def run(x, at, weight, starts=None, split=4, layout="rows", block=64, smooth=0.5
 
 
 def test_what_the_host_computes_is_followed_to_the_launch(tmp_path: Path) -> None:
-    """Through assignments, branches of which the first counts, and functions; a name that follows changes nothing."""
+    """Through assignments, branches that the defaults decide, and functions; a name that follows changes nothing."""
     text = drafted(tmp_path, COMPUTED.replace("triton.cdiv(rows, split)", "triton.cdiv(rows, 4)"))
     data = yaml.safe_load(text)
     arguments = {each["name"]: each for each in data["operation"]["arguments"]}

@@ -63,7 +63,7 @@ class Verbs(click.Group):
         if args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version"):
             args = ["kernel", *args]
         if args[0] == "kernel" and not ctx.resilient_parsing and not {"--help", "-h"}.intersection(args):
-            preparation.prepare()  # before what takes longer to import than this module
+            preparation.prepare()  # first, so that the slow imports of this process run beside it
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -97,7 +97,7 @@ def main() -> None:
     _open_standard_files()
     hidden.hide()
     signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup has set it to be ignored
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # not under nohup, which ignores the signal
         signal.signal(signal.SIGHUP, _terminate)
     try:
         status = cli.main(standalone_mode=False)

@@ -155,7 +155,8 @@ class FamilyTable:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a time model should be trained, since there is none of most that is known. Valid after a choice."""
+        """Whether a time model should be trained, since there is none, or many known times were not in its training
+        data. Valid after a choice."""
         return self._own.is_outdated
 
     def train(self) -> None:
@@ -180,7 +181,7 @@ class FamilyTable:
         return self._scope.at(dict(sizes))
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """The valid choices at these sizes, best first, but rather those that need no compilation.
+        """The valid choices at these sizes, best first. Choices that need no compilation are preferred.
 
         If there is no exact match, choices that must be compiled follow those that need not, and choices whose code
         serves only one size come last. If there are exported builds, the choices that they serve precede all others.
@@ -235,7 +236,8 @@ class FamilyTable:
         yield from rejected
 
     def _ranked(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
-        """The choices without moving rejected ones last, except within the fallback look-up of a kernel."""
+        """The choices, best first. Rejected ones keep their places; only the fallback look-up of a kernel moves them
+        last."""
         is_empty = True
         for choice in self._by_code(self._ranking.at(scope), scope):
             is_empty = False
@@ -255,8 +257,8 @@ class FamilyTable:
             raise failure
 
     def _alike(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
-        """The choices that records of other devices of the architecture name near this size, the fastest first, if they
-        were faster than the library there."""
+        """The choices that records of other devices of the architecture name near this size, if they were faster than
+        the library there: the nearest first, of equally near ones the fastest."""
         key = tuple(scope.sizes.values())
         if not any(distance(sizes, key) <= NEAR for sizes in self._sizes_alike):
             return

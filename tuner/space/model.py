@@ -136,7 +136,8 @@ class Operation:
         return self.own(Scope(sizes, options, language, limits, types))
 
     def own(self, scope: Scope) -> Scope:
-        """The same problem for this operation, whose arguments may take an option in another dtype than a sibling's."""
+        """The same problem for this operation. Kernels of a family share a scope, but their arguments may take an
+        option in different dtypes."""
         key = tuple(scope.types.items())
         if (binding := self._bindings.get(key)) is None:
             binding = self._bindings[key] = self._bound(scope.types)
@@ -221,10 +222,11 @@ class Space:
 
     Arrays are aligned to `alignment` bytes and to their element size. `compile_options` may contain names in braces;
     see `braces`. `compiler` is the one that the file chooses for the language that has several (see
-    `Language.compilers`); empty for the default. If it `returns_time`, a kernel, a function in C, returns its time in
-    ms as a float, which replaces that of the clock. `order` has the numbers of steps, and loops of them; it is empty if
-    each step is launched once. `generated` is set if a program makes the source of each configuration: it is the path
-    of that text, with names of parameters in braces; the step's own source is one of these texts.
+    `Language.compilers`); empty for the default. If `returns_time` is set, a kernel is a function in C that returns
+    its own time in ms as a float; this time replaces that of the clock. `order` has the numbers of steps, and loops of
+    them; it is empty if each step is launched once. `generated` is set if a program makes the source of each
+    configuration. It is a path with names of parameters in braces: their values make it the path of a configuration's
+    source. The step's own source is one of these files.
     """
 
     name: str
@@ -354,7 +356,9 @@ class Space:
         looped = [*self.loop_expressions, *(e for a in self.operation.looped for e in structs.expressions(a))]
         expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds, *looped)
         names = frozenset(name for each in expressions for name in each.names)
-        if self.python_language is not None:  # other options are constants of the code, or whole numbers, with classes
+        if self.python_language is not None:
+            # Only options that are passed as real numbers alone stay free. The code depends on all others: they are
+            # constants of it, or whole numbers, for whose divisibility it is specialised.
             real = {name for a in self.operation.scalars if self._is_real(a) for name in (*self._valued(a), a.name)}
             whole = {name for a in self.operation.scalars if not self._is_real(a) for name in self._valued(a)}
             names |= self.operation.options.keys() - (real - whole)

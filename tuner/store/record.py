@@ -239,8 +239,8 @@ def preference(record: Record) -> tuple[bool, bool, int, bool, float]:
 
 
 def rank(record: Record) -> tuple[bool, bool, int, bool]:
-    """Sort key that ignores the values: verified records first, among them those that were verified on drawn sets of
-    inputs, then later protocols, then energies with a spread.
+    """Sort key that ignores the values: verified records first, among them FIXED ones last, then later protocols, then
+    energies with a spread.
 
     Energies without a spread are of earlier versions, which measured them less precisely.
     """

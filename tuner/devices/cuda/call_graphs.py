@@ -24,8 +24,9 @@ class CallGraphs:
 
     @staticmethod
     def suit(work: Work) -> bool:
-        """Whether graphs may replace the launches of a work. It must have several steps, and scratch memory of its own:
-        then it is never called while a graph captures its stream."""
+        """Whether graphs may replace the launches of a work. The work must have several steps, none of which waits for
+        the stream. It must also have scratch memory of its own: a launch with such memory serves one stream only, so a
+        call that a graph captures gets a new launch, which has no graphs yet."""
         return bool(work.scratch) and not work.waits and len(work.actions) > 1 and work.launches <= MOST_STEPS
 
     def with_arguments(self, addresses: Sequence[int], scalars: Sequence[int]) -> Callable[[], int]:

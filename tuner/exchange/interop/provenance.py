@@ -217,8 +217,8 @@ def _fits(
 ) -> bool | None:
     """Whether Kernel Tuner's problem_size is the extent of the result at `sizes`; None if the two cannot be compared.
 
-    Without an `extent:`, problem_size has the sizes in their order. Trailing ones do not count, and neither do extents
-    that it leaves out, if these have defaults.
+    Without an `extent:`, problem_size has the sizes in their order. Its trailing numbers 1 do not count. Neither do
+    extents that it leaves out, if these have defaults.
     """
     numbers, op = _numbers(recording), space.operation
     if isinstance(recording.about.get("sizes"), dict):

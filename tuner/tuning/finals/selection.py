@@ -41,9 +41,9 @@ class Selection:
     """The finalists, the winner first, the Finals of their round, and the runners-up as a record stores them.
 
     `compared` is the number of runs of the best whose outputs were compared one after the other. `ties` are the
-    finalists that noise does not separate from the fastest, and those of their code; `decided_by` says what decided
-    between them, and is empty where no rule applies. `bits` has the digests of outputs in this round and in the search,
-    by configuration.
+    finalists that noise does not separate from the fastest, and the finalists with the same code as one of these;
+    `decided_by` says what decided between them, and is empty where no rule applies. `bits` has the digests of outputs
+    in this round and in the search, by configuration.
     """
 
     finalists: list[Finalist]
@@ -86,8 +86,8 @@ def select(
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
     is given, only its configurations can be finalists. If not, `quick` finals leave out what was RACE times slower than
-    the best in the search, take the runners-up from the finalists, and measure nothing again as in the search. If
-    `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
+    the best in the search, take the runners-up from the finalists, and measure no finalist once more as in the search.
+    If `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
     Raises EnvironmentTrouble if the machine stays in trouble, and RequestError if nothing has the bits asked for.
     """
     objectives, space = worker.task.method.objectives, worker.task.space
@@ -180,7 +180,7 @@ def _was_misled(finalist: Finalist) -> bool:
 
 
 def _has_better(finalists: Sequence[Finalist], ranked: Sequence[Trial]) -> bool:
-    """Whether trials that were not in the finals are better than the best of them."""
+    """Whether a trial that was not in the finals is better than the best finalist."""
     present = {config_key(finalist.trial.config) for finalist in finalists}
     best = min((f.final.time_ms for f in finalists if f.final.failure is None), default=math.inf)
     return any(config_key(trial.config) not in present and (trial.time_ms or 0.0) < best for trial in ranked)
