@@ -69,6 +69,9 @@ PROBLEMS = (  # in the order in which they are tuned, if time is short
     _vectors("axpy", 128 * M, real="float32"),
     _vectors("daxpy", 64 * M),
     Problem("convolution", *_FILTER, "arithmetic"),
+    Problem(
+        "coulomb", "32x32x64", f"{K}x{K}x{K}", f"{2 * K}x{2 * K}x{2 * K}", f"{4 * K}x{4 * K}x{4 * K}", "arithmetic"
+    ),
     Problem("nbody", "512", f"{4 * K}", f"{8 * K}", f"{32 * K}", "arithmetic"),
     Problem("zero_mean", *_ROWS),
     _vectors("scan", 256 * M),
