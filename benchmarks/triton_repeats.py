@@ -87,6 +87,11 @@ def _key(config: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(config.items()))
 
 
+def counted(found: Chosen) -> str:
+    """The choices, the most frequent first, each with how often it was chosen."""
+    return json.dumps([[count, dict(choice)] for choice, count in Counter(found).most_common()])
+
+
 def told(name: str, found: Chosen, times: dict[tuple[tuple[str, Any], ...], tuple[float, float]]) -> str:
     """A line about the choices of one tuner."""
     counts = Counter(found)
@@ -113,10 +118,13 @@ def main() -> None:
         choose(given.choose, given.most, given.times)
         return
     for kernel in given.kernels:
+        print(f"{kernel} {SMALL[kernel]}, at most {given.most} configurations", flush=True)
         with tempfile.TemporaryDirectory() as folder:
-            own, other = ours(kernel, given.most, given.times, Path(folder)), theirs(kernel, given.most, given.times)
+            own = ours(kernel, given.most, given.times, Path(folder))
+            print("  tuner chose", counted(own), flush=True)  # a run that is cut off has said something
+            other = theirs(kernel, given.most, given.times)
+            print("  @triton.autotune chose", counted(other), flush=True)
         times = beside(kernel, [dict(choice) for choice in dict.fromkeys([*own, *other])])
-        print(f"{kernel} {SMALL[kernel]}, at most {given.most} configurations")
         print(told("tuner", own, times))
         print(told("@triton.autotune", other, times), flush=True)
 

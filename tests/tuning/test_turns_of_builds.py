@@ -1,4 +1,4 @@
-"""Where a processor is the device, nothing is built while it measures, and no core waits for a build."""
+"""Builds begin early. Where a processor is the device, nothing is built while it measures; no core waits for builds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from types import SimpleNamespace
 
 import pytest
 
+import tuner
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.errors import RequestError
 from tuner.measure.process import channel
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.space.config import Config
 from tuner.space.scope import Scope
+from tuner.tuning import exploration
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's list of processes")
 SECONDS = 60.0
@@ -91,3 +94,24 @@ def test_a_build_stands_still_while_another_configuration_is_measured_and_goes_o
             os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
         waiting.join(0.05)
     assert any((tmp_path / "cache").rglob("*")), "both are built: the time in which a build stood still is not counted"
+
+
+def test_the_default_is_being_built_while_the_valid_configurations_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "add.c").write_text(KERNEL.format(pipe=tmp_path / "pipe"))
+    (tmp_path / "add.yaml").write_text(f"{YAML}default: {{v: 1}}\n")
+    deadline = time.monotonic() + SECONDS
+
+    def listed(*_: object) -> None:
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):  # nobody reads
+                os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
+                raise RequestError("the compiler reads the default's pipe")
+            time.sleep(0.01)
+
+    monkeypatch.setattr(exploration, "listed", listed)
+    with pytest.raises(RequestError, match="the default's pipe"):
+        tuner.tune(str(tmp_path / "add.yaml"), 100, device="host", results=tmp_path / "results", progress=False)

@@ -165,8 +165,8 @@ def explored(
         crews.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
     slow_imports = [
+        *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),  # needed first: builds wait for the list
         *SLOW_IMPORTS,
-        *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),
         *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(request.strategy, budget) else []),
     ]
     with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
@@ -176,6 +176,8 @@ def explored(
         asked = method, request.same_bits_as, request.fresh
         preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
         hints = Hints.of(space, crew.scope, warm, preference.first, experiences)
+        if configs is None:  # the first builds begin while the configurations are listed
+            crew.build_ahead([config for config in hints.first if space.valid(config, crew.scope)])
         pool = (
             _listed(space, crew.scope, budget, hints, crews.noted)
             if configs is None
