@@ -81,6 +81,17 @@ def test_the_fastest_of_several_configurations_is_judged(tmp_path: Path) -> None
     assert (verdict.codes, verdict.config) == ([], {"chunk": 64})
 
 
+@pytest.mark.slow
+def test_rounds_are_added_while_noise_decides(tmp_path: Path) -> None:
+    copy, slower = tmp_path / "copy.c", tmp_path / "slower.c"
+    copy.write_text(OWN.read_text())
+    slower.write_text("#include <unistd.h>\n" + OWN.read_text().replace("    for", "    usleep(20000);\n    for", 1))
+    judged = tuner.evaluate([copy, slower], SPACE, 300, device="host", rounds=8, hidden=0, verify=1)
+    (same,), (other,) = (verdict.times for verdict in judged.verdicts)
+    assert 8 < same.rounds <= 2 * 8 * 16 or (same.rounds, same.decision) == (8, "as fast")
+    assert other.decision == "slower"
+
+
 def test_a_decision_needs_two_looks_that_say_the_same() -> None:
     one, two = [1 + 1e-4 * each for each in range(11)], [2 + 1e-4 * each for each in range(11)]
     faster, slower, same = TimedLook(one, two), TimedLook(two, one), TimedLook(one, one)
@@ -89,10 +100,12 @@ def test_a_decision_needs_two_looks_that_say_the_same() -> None:
     def decision(*looks: TimedLook) -> str:
         return result(problem, looks, 0.0, None, None).decision
 
-    assert [decision(look) for look in (faster, slower, same)] == ["faster", "slower", "undecided"]
+    assert [decision(look) for look in (faster, slower, same)] == ["faster", "slower", "as fast"]
     assert [decision(look, look) for look in (faster, slower)] == ["faster", "slower"]
     assert {decision(faster, slower), decision(faster, same), decision(same, slower)} == {"undecided"}
     assert result(problem, [faster, faster], 0.0, None, None).rounds == 22
+    noisy = TimedLook(one, [each * (1.1 if place % 2 else 0.9) for place, each in enumerate(one)])
+    assert decision(noisy) == decision(TimedLook(one[:5], two[:5])) == "undecided"
 
 
 TWO_STEPS = """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tuner.judging import memory
 from tuner.judging.comparison import ComparedRuns
-from tuner.judging.verdict import FASTER, SLOWER, UNDECIDED, JudgedTimes, Refusal
+from tuner.judging.verdict import JudgedTimes, Refusal
 from tuner.measure import turns
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
 from tuner.store import verdicts
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tuner.judging.contender import CandidateProcess
     from tuner.judging.entrant import Entrant
     from tuner.judging.problem import DrawnSet, JudgedProblem
+    from tuner.store.verdicts import Comparison
 
 WARM_UP = 2  # rounds that are verified and do not count
 LINGERS, LINGER_SECONDS = 4, 0.05  # after a wrong run, to see whether threads go on
@@ -39,6 +40,9 @@ class TimedLook:
 
     own: Sequence[float]
     baseline: Sequence[float]
+
+    def __add__(self, later: TimedLook) -> TimedLook:
+        return TimedLook([*self.own, *later.own], [*self.baseline, *later.baseline])
 
     def net(self, cost: float) -> tuple[list[float], list[float]]:
         """Both without the `cost` of a launch that does nothing."""
@@ -117,13 +121,12 @@ def least_ms(empty: CandidateProcess, problem: JudgedProblem, drawn: DrawnSet) -
     return shortest
 
 
-def decided(look: TimedLook, cost: float) -> str:
-    """What the rounds of one pair of processes say: faster, slower or undecided."""
+def decided(look: TimedLook, cost: float) -> Comparison:
+    """What the rounds of one pair of processes say."""
     own, baseline = look.net(cost)
-    ratio, margin = verdicts.ratio(own, baseline), max(verdicts.REPEATABLE, verdicts.REPEATABLE_MS / median(own))
     if len(own) < DECISIVE_ROUNDS:
-        return UNDECIDED
-    return FASTER if ratio.low > 1 + margin else SLOWER if ratio.high < 1 - margin else UNDECIDED
+        return "undecided"
+    return verdicts.compared(verdicts.ratio(baseline, own), median(baseline))
 
 
 def result(
@@ -147,7 +150,7 @@ def result(
         interval=(found.low, found.high),
         baseline_ms=median(baseline),
         speedup=(ratio.low, ratio.middle, ratio.high),
-        decision=decisions.pop() if len(decisions) == 1 else UNDECIDED,
+        decision=decisions.pop() if len(decisions) == 1 else "undecided",
         library=name,
         library_ms=library_ms,
         floor_ms=floor,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tuner.store.verdicts import Comparison
 
 ACCEPTED, REFUSED = "accepted", "refused"
-FASTER, SLOWER, UNDECIDED = "faster", "slower", "undecided"
 
 # The reasons of a refusal, which programs may read.
 REASONS = {
@@ -77,8 +79,8 @@ class JudgedTimes:
 
     `interval` holds the median `time_ms` with a probability of 99 % (fewer than eight rounds: less, see the page
     Measuring). `speedup` is `baseline_ms` over `time_ms`: the low end of its interval, the median, the high end.
-    `decision` is `faster`, `slower` or `undecided`. `floor_ms` is the shortest time that the device's memory and
-    arithmetic allow, if it is known.
+    `decision` is `faster`, `slower`, `as fast` or `undecided`. `floor_ms` is the shortest time that the device's memory
+    and arithmetic allow, if it is known.
     """
 
     size: dict[str, int]
@@ -87,7 +89,7 @@ class JudgedTimes:
     interval: tuple[float, float]
     baseline_ms: float
     speedup: tuple[float, float, float]
-    decision: str
+    decision: Comparison
     library: str | None = None
     library_ms: float | None = None
     floor_ms: float | None = None

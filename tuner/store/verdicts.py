@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from tuner.store.record import Record
@@ -25,6 +25,8 @@ CONFIDENCE = 0.99  # of the interval of a median
 REPEATABLE = 0.005
 REPEATABLE_MS = 0.0002  # the same for runs of some microseconds, whose times of equal code differ by as much
 MOST_HIDDEN = 0.1  # relative difference in the same rounds that is no tie, however noisy the times are
+Comparison = Literal["faster", "slower", "as fast", "undecided"]  # what an interval says of a time and another one
+DIFFERENT: tuple[Comparison, ...] = ("faster", "slower")
 TIE, NOISY, TOO_SHORT = "a tie", "too noisy to tell", "too short to tell"  # why two times are indistinguishable
 
 
@@ -129,6 +131,21 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Interval:
         return interval([other / time_ms for time_ms, other in zip(times, others, strict=True)])
     one, two = interval(times), interval(others)
     return Interval(two.low / one.high, two.middle / one.middle, two.high / one.low)
+
+
+def compared(ratio: Interval, other_ms: float) -> Comparison:
+    """What the interval of a time over another one says; the other one is `other_ms`.
+
+    Differences that another process may show for equal code are none. Times are as fast if they certainly differ by no
+    more than RELEVANT.
+    """
+    margin = max(REPEATABLE, REPEATABLE_MS / other_ms)
+    equal = 1 + max(RELEVANT, margin)
+    if ratio.low > 1 + margin:
+        return "slower"
+    if ratio.high < 1 / (1 + margin):
+        return "faster"
+    return "as fast" if ratio.low >= 1 / equal and ratio.high <= equal else "undecided"
 
 
 def is_tied(found: Interval, fastest_ms: float) -> bool:

@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Literal
 
 from tuner.measure.results import Final, Finals
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS
 from tuner.store import verdicts
-from tuner.store.verdicts import Interval
+from tuner.store.verdicts import Comparison, Interval
 
-Verdict = Literal["faster", "slower", "as fast", "undecided"]
 Look = Callable[[float, int, bool], Finals]  # seconds, most rounds, with the library: both configurations in turn
-DIFFERENT: tuple[Verdict, ...] = ("faster", "slower")
 MOST_SECONDS = 60.0  # for all rounds of a contest
 
 
@@ -29,7 +26,7 @@ class Score:
     has failed; then there is no ratio.
     """
 
-    verdict: Verdict = "undecided"
+    verdict: Comparison = "undecided"
     ratio: Interval | None = None
     time_ms: float | None = None
     other_ms: float | None = None
@@ -52,17 +49,6 @@ class _Series:
         return verdicts.ratio(self.others, self.times)
 
 
-def judged(ratio: Interval, other_ms: float) -> Verdict:
-    """What an interval says. Differences that another process may show for equal code are none."""
-    margin = max(verdicts.REPEATABLE, verdicts.REPEATABLE_MS / other_ms)
-    equal = 1 + max(verdicts.RELEVANT, margin)
-    if ratio.low > 1 + margin:
-        return "slower"
-    if ratio.high < 1 / (1 + margin):
-        return "faster"
-    return "as fast" if ratio.low >= 1 / equal and ratio.high <= equal else "undecided"
-
-
 def held(look: Look, restart: Callable[[], None], allowed: float, most_seconds: float = MOST_SECONDS) -> Score:
     """Hold a contest: `look` runs rounds, twice as many as before each time, until the verdict is certain, or for
     `most_seconds`. A difference must be found again after a `restart` of the process,
@@ -82,8 +68,8 @@ def held(look: Look, restart: Callable[[], None], allowed: float, most_seconds: 
         own.times += one.times
         own.others += other.times
         spent += seconds
-        verdict = judged(own.ratio, median(own.others))
-        if verdict in DIFFERENT and len(series) == 1 and _is_settled(own.ratio, allowed):
+        verdict = verdicts.compared(own.ratio, median(own.others))
+        if verdict in verdicts.DIFFERENT and len(series) == 1 and _is_settled(own.ratio, allowed):
             restart()
             series.append(_Series())
         elif (verdict != "undecided" and _is_settled(own.ratio, allowed)) or spent + 2 * seconds > most_seconds:
@@ -98,7 +84,7 @@ def apart(one: Final, other: Final, allowed: float) -> Score:
         return Score(failed=(one.failure, other.failure))
     own, earlier = verdicts.interval(one.times), verdicts.interval(other.times)
     ratio = Interval(own.low / earlier.high, own.middle / earlier.middle, own.high / earlier.low)
-    verdict, rounds = judged(ratio, other.time_ms), min(len(one.times), len(other.times))
+    verdict, rounds = verdicts.compared(ratio, other.time_ms), min(len(one.times), len(other.times))
     return Score(verdict, ratio, one.time_ms, other.time_ms, rounds, verdict == "slower" and ratio.low > allowed)
 
 
@@ -110,9 +96,9 @@ def _is_settled(ratio: Interval, allowed: float) -> bool:
 def _score(series: Sequence[_Series], allowed: float, library: Final | None) -> Score:
     times, others = ([ms for each in series for ms in getattr(each, name)] for name in ("times", "others"))
     ratio, time_ms, other_ms = verdicts.ratio(others, times), median(times), median(others)
-    each = [judged(one.ratio, other_ms) for one in series if one.times]
-    verdict = judged(ratio, other_ms)
-    if verdict in DIFFERENT and (len(each) < 2 or set(each) != {verdict}):
+    each = [verdicts.compared(one.ratio, other_ms) for one in series if one.times]
+    verdict = verdicts.compared(ratio, other_ms)
+    if verdict in verdicts.DIFFERENT and (len(each) < 2 or set(each) != {verdict}):
         verdict = "undecided"  # not found again
     is_loss = verdict == "slower" and all(one.ratio.low > allowed for one in series)
     return Score(
