@@ -156,6 +156,10 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     assert table.sizes == [(800,), (1000,), (9000,)]
     assert all((800,) in times for times in table.times.values())
     assert tune("best", file, "800", "--json").json["match"] != "exact"
+    assert tune("cover", file, "500", "--times", "--as", "stream", "--budget", "60s").status == 0
+    repeated, own = time_tables.read(Store.of(catalog.load(str(file))).files)[0]
+    assert (own.deployment, own.times) == ("isolated", table.times)
+    assert (repeated.deployment, repeated.sizes) == ("stream", [(500,)])
 
 
 @pytest.mark.gpu
@@ -184,6 +188,11 @@ def test_a_part_of_the_sizes_is_one_of_several(part: str, tune: Tune) -> None:
     assert done.err.startswith(f"error: --part '{part}': ")
     assert "write" in done.err
     assert done.status == 2
+
+
+def test_records_of_a_cover_are_of_launches_alone(tune: Tune) -> None:
+    done = tune("cover", "sgemm", "64", "--as", "stream")
+    assert done.err == "error: --as 'stream': only with --times; `tune KERNEL SIZE --as NAME` tunes for it\n"
 
 
 def test_a_cover_takes_a_time(tune: Tune) -> None:

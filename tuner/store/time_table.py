@@ -14,6 +14,7 @@ import numpy as np
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.lockless import cached_property
 from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.deployments import CACHES, ISOLATED, Deployment
 
 if TYPE_CHECKING:
     from tuner.prediction.array_file import Arrays
@@ -31,6 +32,7 @@ class TableHead:
 
     `code` identifies the kernel's code when it was measured (`Version`). `names` is the order of the sizes. `units` is
     the device's number of multiprocessors, `launch_ms` the launch overhead of the machine in ms; both are 0 if unknown.
+    `deployment` is how the kernel was launched; the launch overhead is that of a kernel launched in the same way.
     """
 
     kind: str
@@ -43,12 +45,15 @@ class TableHead:
     units: int = 0
     launch_ms: float = 0.0
     conditions: Conditions = DEFAULT
+    deployment: Deployment = ISOLATED
 
     @property
     def key(self) -> str:
-        """Identifies the device, conditions, code, options, types and launch overhead; a file has one table per key."""
+        """Identifies the device, conditions, code, options, types, launch overhead and deployment; a file has one table
+        per key."""
         options, types = sorted(self.options.items()), sorted(self.types.items())
         about = [self.kind, self.device, self.code, self.names, options, types, float(self.launch_ms)]
+        about += [self.deployment] if self.deployment != ISOLATED else []
         return json.dumps([*about, sorted(self.conditions.values.items())])
 
     def serves(self, query: Query) -> bool:
@@ -73,6 +78,7 @@ class TableHead:
             "options": dict(self.options),
             "types": dict(self.types),
             **({"conditions": dict(self.conditions.values)} if self.conditions else {}),
+            **({"deployment": self.deployment} if self.deployment != ISOLATED else {}),
         }
 
 
@@ -199,12 +205,14 @@ def head_of(data: Any) -> TableHead:
         architecture, units, launch_ms = data.get("architecture", ""), data.get("units", 0), data.get("launch_ms", 0.0)
         head = TableHead(
             kind, device, code, names, dict(data["options"]), dict(data["types"]), architecture, units, launch_ms,
-            Conditions(dict(data.get("conditions", {}))),
+            Conditions(dict(data.get("conditions", {}))), data.get("deployment", ISOLATED),
         )  # fmt: skip
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
     if not all(isinstance(text, str) for text in (*texts, architecture, *names)) or type(units) is not int or units < 0:
         raise ValueError("kind, device, architecture, code and names are texts, units is a whole number")
+    if head.deployment not in CACHES:
+        raise ValueError(f"deployment is one of {', '.join(CACHES)}")
     if type(launch_ms) not in (int, float) or not 0 <= launch_ms < math.inf:
         raise ValueError("launch_ms is a number from 0 on")
     return head

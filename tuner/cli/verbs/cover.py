@@ -23,7 +23,7 @@ from tuner.cli.options import (
     with_kept_files,
 )
 from tuner.errors import RequestError
-from tuner.measure.method import TIMEOUT
+from tuner.measure.method import TIMEOUT, Method
 from tuner.quoting import quoted
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     "--times",
     is_flag=True,
     help="Do not search; measure known configurations, and the vendor's library, at every size, for predictions.",
+)
+@click.option(
+    "--as",
+    "as_",
+    metavar="NAME",
+    help="With --times: how programs launch the kernels, as in `tune --as`. Each way has tables of its own.",
 )
 @click.option(
     "--part",
@@ -71,6 +77,7 @@ def command(
     size_lists: tuple[str, ...],
     within: float,
     times: bool,
+    as_: str | None,
     part: str | None,
     budget: str,
     device: str | None,
@@ -94,7 +101,7 @@ def command(
     from tuner.cli import several
     from tuner.cli.screen import logs, progress
     from tuner.search.budget import Budget
-    from tuner.space import chosen_types
+    from tuner.space import chosen_types, deployments
     from tuner.tuning.exploration import Quiet
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.several.cover import CoverRequest, cover, measure_times
@@ -102,11 +109,14 @@ def command(
 
     if math.isnan(within):  # click's range lets it pass
         raise RequestError("--within nan: write a number above 1 and at most 10, such as 1.03")
+    if as_ is not None and not times:
+        raise RequestError(f"--as {quoted(as_)}: only with --times; `tune KERNEL SIZE --as NAME` tunes for it")
+    method = Method(deployment=deployments.parse(as_))
     seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
     op = spaces[0].operation
     problems = _part(several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op)), part)
-    template = TuningRequest(kernel, None, device=device, results=results, **request)
+    template = TuningRequest(kernel, None, device=device, results=results, method=method, **request)
     several.begin(template, spaces, problems, notes)
     cover_request = CoverRequest(template, spaces, problems, within, seconds)
     with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):

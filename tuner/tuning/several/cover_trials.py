@@ -295,6 +295,7 @@ class CoverTrials:
             table = TimeTable(
                 device.kind, device.name, code(space), names, scope.options, scope.types,
                 architecture=device.architecture, units=device.units, launch_ms=launch_ms, conditions=device.conditions,
+                deployment=self.request.method.deployment,
             )  # fmt: skip
             for sizes in self.table.rows():
                 at = tuple(sizes[each] for each in names)
