@@ -177,7 +177,7 @@ def explored(
         preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
         hints = Hints.of(space, crew.scope, warm, preference.first, experiences)
         if configs is None:  # the first builds begin while the configurations are listed
-            crew.build_ahead([config for config in hints.first if space.valid(config, crew.scope)])
+            crew.build_ahead([dict(config) for config in hints.first if space.valid(config, crew.scope)])
         pool = (
             _listed(space, crew.scope, budget, hints, crews.noted)
             if configs is None
