@@ -171,6 +171,7 @@ def test_a_build_is_cached_until_a_header_of_the_users_changes(tmp_path: Path, m
         ("template <int n> __global__ void k() {}", "k<float>", r"^the source has no kernel 'k<float>': "),
         ('#include "absent.h"\n__global__ void k() {}', "k", r"absent\.h: No such file or directory"),
         ('__global__ void k() { asm("no such thing;"); }', "k", r"^ptxas .*; (?:fatal|error) *: "),
+        ("#pragma once\n__global__ void k(float *y) { y[0] = absent; }", "k", r'\A[^\n]*: error: .*"absent"'),
     ],
 )
 def test_a_message_is_that_of_nvcc_or_names_the_missing_kernel(text: str, kernel: str, says: str) -> None:

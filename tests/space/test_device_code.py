@@ -156,6 +156,20 @@ std::function<int()> make() {{ return [] {{ return 1; }}; }}
 #include <iostream>
 int main() {{ std::cout << 1; }}
 {twice("std::is_same<decltype(x[i]), const float &>::value ? 2 * x[i] : std::numeric_limits<float>::max()")}""",
+    "headers of the compiler in quotes, and an alias whose arguments are types of the kernel": f"""\
+#include "cuda_runtime.h"
+#include "device_launch_parameters.h"
+#include "math.h"
+#include <cuda.h>
+#include <driver_functions.h>
+#include <map>
+typedef std::map<double_t, int> counts;
+#if CUDA_VERSION < 12000
+#error "of another CUDA"
+#endif
+int main() {{ counts known; }}
+{twice("double_t(M_PI) > 3 ? 2 * x[i] : float_t(0)")}""",
+    "an empty array, without functions of the host": f"const int ranks[] = {{}};\n{twice('2 * x[i]')}",
     "limits of a type in a kernel": f"""\
 #include <limits>
 int main() {{}}

@@ -73,7 +73,7 @@ class ChosenKnobs(ChosenSizes):
             sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
             ask = f"the source does not read the block size: which macro or number is it in {axis}?"
             reads = self._is_free(self.prototype, at)
-            default = number or (256 if self.dimensions == 1 else 16)
+            default = number or {1: 256, 2: 16}.get(self.dimensions, 8)  # a block has at most 1024 threads
             most = proposals.shared_extent(self.own, self.numbers, at)  # a thread has an element of shared memory
             values = tuple(value for value in sorted({*sides, default}) if value <= max(most or value, default))
             found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)

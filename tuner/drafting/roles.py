@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from tuner.drafting.assignments import is_read_unwritten
 from tuner.drafting.calls import Calls, argument_of, function_of
 from tuner.space.sources.tokens import matching
 
@@ -34,6 +35,8 @@ _NULL = (
 
 def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[str]]:
     """The role of an array that is not const, and questions about it. `body` is tokens joined by blanks."""
+    if re.search(rf"(?<!\. )\b{name}\b", body) is None:
+        return "in", []  # the kernel does not read it
     body = re.sub(_NULL.format(name), "1", body)
     body = _with_calls(name, body, calls, depth) if depth < MOST_CALLS else body
     body = re.sub(rf"\b__ldg \( (?:& )?{name} \+ ", f"( {name} [ 0 ] + ", body).replace("__ldg ( & ", "( ")  # it reads
@@ -44,7 +47,7 @@ def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[
     if re.search(rf"{adds}|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):
         return "inout", []
     stores, uses = re.findall(rf"{element}{_PARTS}=(?! =)", body), re.findall(word, body)
-    if stores and _is_read_first(body, element):
+    if stores and (_is_read_first(body, element) or _is_read_on_a_path(name, body, element)):
         return "inout", []
     only_elements = 0 < len(uses) == len(re.findall(element, body)) and not re.search(rf"& {_OPENED}{word}", body)
     if only_elements and not stores and not _may_be_written(body, element, calls):
@@ -86,6 +89,12 @@ def _is_written_before_read(name: str, body: str, element: str) -> bool:
     return len(indices) == 1 and not any(re.search(rf"\b{n} (?:{_COMPOUND}|{_STEP}|= (?!=))", after) for n in names)
 
 
+def _is_read_on_a_path(name: str, body: str, element: str) -> bool:
+    """Whether all accesses have one index, and a path, such as an `else`, reads what it has not written."""
+    indices = {*re.findall(rf"(?<!\. )\b{name} ({_INDEX})", body)}
+    return len(indices) == 1 and is_read_unwritten(body, element, _PARTS)
+
+
 def _is_read_first(body: str, element: str) -> bool:
     """Whether an element is read before any is written, so that the kernel needs the caller's values."""
     first, write = re.search(rf"(& )?{element}", body), re.search(rf"{element}{_PARTS}=(?! =)([^;]*)", body)
@@ -117,7 +126,7 @@ def is_compared(names: Collection[str], body: str) -> bool:
 def is_code(name: str, body: str) -> bool:
     """Whether a scalar is only tested for equality or by its bits, so that it is no size."""
     uses = len(re.findall(rf"(?<!\. )\b{name}\b", body))
-    equal = rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] ="
+    equal = rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] =|\bswitch \( {name} \)"
     bits = rf"(?<![&|] )[&|^] {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} (?:[&|^] (?![&|]))"
     return 0 < uses == len(re.findall(rf"{equal}|{bits}", body))
 

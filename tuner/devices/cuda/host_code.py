@@ -10,7 +10,11 @@ from tuner import paths
 from tuner.space.sources.source import GUARD, STANDARD
 
 _C = ("assert", "float", "inttypes", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
-_WITH_C = ("sys/types.h", "cuda.h")  # headers of the host that include some of these
+# Of <cuda.h>, device code needs the version, as GLM does. NVRTC defines that of the compiler only.
+_VERSION = b"""#ifndef CUDA_VERSION
+#define CUDA_VERSION (__CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10)
+#endif
+"""
 # C++ headers that libcu++ has for the device, as <cuda/std/limits>.
 _DEVICE = ("algorithm", "array", "complex", "limits", "tuple", "type_traits", "utility")
 # What every other header of C++ has, because host compilers include it with most of them.
@@ -22,8 +26,9 @@ _HOST_HEADERS = """
     dirent.h dlfcn.h errno.h fcntl.h fenv.h getopt.h libgen.h locale.h malloc.h memory.h pthread.h
     sched.h setjmp.h signal.h stdarg.h stdbool.h strings.h sys/mman.h sys/param.h sys/resource.h sys/stat.h
     sys/time.h sys/timeb.h sys/wait.h time.h unistd.h wchar.h mpi.h nccl.h omp.h cublas_v2.h
-    cublasLt.h cudnn.h cufft.h curand.h cusolverDn.h cusparse.h cuda_profiler_api.h nvml.h nvrtc.h nvToolsExt.h
-    nvtx3/nvToolsExt.h cuda_gl_interop.h
+    cublasLt.h cudnn.h cufft.h cusolverDn.h cusparse.h cuda_profiler_api.h nvml.h nvrtc.h nvToolsExt.h
+    nvtx3/nvToolsExt.h cuda_gl_interop.h driver_functions.h
+    channel_descriptor.h cudaEGL.h cudaGL.h cudaProfiler.h cudaTypedefs.h cuda_egl_interop.h cuda_vdpau_interop.h
 """
 _CUB = tuple(
     [f"block/block_{part}" for part in ("adjacent_difference", "discontinuity", "exchange", "histogram", "load")]
@@ -62,7 +67,11 @@ _HINTS = [  # patterns of NVRTC's messages, and advice
         f"put headers that only host code needs between #ifndef {GUARD} and #endif; a kernel may include "
         "<cuda/std/limits> and the like; list the folders of your own headers in `include:`",
     ),
-    (r"without execution space annotations", f"write __device__ before functions that a kernel calls; {_GUARDED}"),
+    (
+        r"without execution space annotations",
+        f"write __device__ before functions that a kernel calls; {_GUARDED}; or write `compiler: nvcc` in the space "
+        "file if a library's header has them",
+    ),
     (r"marked as a __host__ function|kernel launch could not be processed", _GUARDED),
     (r'identifier "cuda[A-Z]\w*" is undefined', _GUARDED),
     (r'namespace "std" has no member "(?:max|min)"', "write max and min without std::"),
@@ -83,7 +92,8 @@ def headers() -> Mapping[str, bytes]:
         **{name: _in_std(*_WITH_ALL).encode() for name in STANDARD},
         **{name: _in_std(name).encode() for name in _DEVICE},
         **{name: standard for part in _C for name in (f"{part}.h", f"c{part}")},
-        **dict.fromkeys(_WITH_C, standard),
+        "sys/types.h": standard,
+        "cuda.h": standard + _VERSION,
         "cub/cub.cuh": "".join(f"#include <cub/{part}.cuh>\n" for part in _CUB).encode(),
     }
 

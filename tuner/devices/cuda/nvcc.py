@@ -77,7 +77,8 @@ class _Compilation:
         text, told = self._file(".cu"), self._file(".d")
         text.write_text(f"{self.source.text}\n{_listing(self.source.kernels)}", encoding="utf-8")
         with self._naming_missing_kernels():
-            self._run(text, "-ptx", "-MD", "-MF", str(told))
+            # The C++ compiler's warnings, such as of `#pragma once` in headers that are expanded here, hide the errors.
+            self._run(text, "-ptx", "-Xcompiler=-w", "-MD", "-MF", str(told))
         assembly, entries = _without_listing(self._written(".ptx").read_text(encoding="utf-8"), self.source.kernels)
         self._file(".ptx").write_text(assembly, encoding="utf-8")
         log = self._run(self._file(".ptx"), "-cubin", ptxas.VERBOSE)

@@ -94,6 +94,8 @@ typedef unsigned long ulong;
 #endif
 
 // <math.h>
+typedef float float_t;
+typedef double double_t;
 #ifndef INFINITY
 #define INFINITY __builtin_bit_cast(float, 0x7f800000)
 #define NAN __builtin_bit_cast(float, 0x7fc00000)

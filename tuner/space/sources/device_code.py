@@ -22,6 +22,8 @@ from tuner.space.sources.source import STANDARD
 # An include of a library, and the namespace without which nothing of it is used.
 _LIBRARY = re.compile(rf"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:{'|'.join(STANDARD)})>)")
 
+_EMPTY_ARRAY = re.compile(r"\[\s*\]\s*=\s*\{\s*\}")  # `int list[] = {};`, which compilers of the host take
+
 
 @functools.lru_cache(maxsize=64)
 def of(text: str, kernels: tuple[str, ...]) -> str:
@@ -32,6 +34,7 @@ def of(text: str, kernels: tuple[str, ...]) -> str:
     file = _File(text)
     declarations = list(flat(file.declarations))
     has_host_code = any(each.is_host or each.is_unmarked or any(each.host_members) for each in declarations)
+    has_host_code = has_host_code or _EMPTY_ARRAY.search(text) is not None
     if not has_host_code or not any(each.is_kernel for each in declarations):
         return text  # kernels of a header's macros are not known as such
     return file.cut(file.reached(kernels))

@@ -243,6 +243,9 @@ class Declarations:
         """The names that a type, a variable or an alias declares."""
         names, outside = set[str](), list(self._outside(start, last + 1))
         is_typedef, is_enum = self.at(start) == "typedef", self._has(start, last, {"enum"})
+        if is_typedef:  # std::map<key, value> names neither
+            depths = itertools.accumulate({"<": 1, ">": -1}.get(self.at(at), 0) for at in outside)
+            outside = [at for at, depth in zip(outside, depths, strict=True) if depth == 0]
         for number, at in enumerate(outside):
             text, following = self.at(at), self.at(outside[number + 1]) if number + 1 < len(outside) else ";"
             if text in _TYPES:

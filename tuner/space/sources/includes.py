@@ -21,6 +21,16 @@ _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends a conditional region
 _LINE = re.compile(r'#line (\d+) "(.*)"')
+# Headers of C and of CUDA, which some programs include in quotes. Compilers find them in their own folders.
+_OF_COMPILERS = re.compile(
+    r"(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|memory|omp|setjmp|signal|stdarg|stdbool"
+    r"|stddef|stdint|stdio|stdlib|string|strings|time|unistd|wchar|sys/\w+"
+    r"|(?:common|device|device_atomic|math|sm_\d+_\w+|vector)_functions|(?:builtin|driver|library|surface|texture|vector)"
+    r"_types|cooperative_groups|cublas(?:_v2|Lt)?|cuComplex|cuda|cuda_(?:bf16|fp4|fp6|fp8|fp16|gl_interop|profiler_api"
+    r"|runtime|runtime_api|texture_types)|cudnn|cufft|curand(?:_\w+)?|cusolverDn|cusparse|device_launch_parameters"
+    r"|host_(?:config|defines)|math_constants|mma|nvml|nvrtc|nvToolsExt|CL/\w+)\.h"
+    r"|(?:thrust|cub|cuda/std)/[\w/]+(?:\.c?uh|\.h)?"
+)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -102,7 +112,7 @@ def parts(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | N
 
     These headers are looked up beside the including file, in `folders`, in the parent folder, and in the shipped
     kernels (portable.h). Headers in <> are looked up in `folders` only; if they are not there, the include is left to
-    the compiler.
+    the compiler, and so are those of C and CUDA in quotes, such as "cuda_runtime.h", unless they are in a folder.
 
     The text is self-contained: it can be hashed, cached, exported and compiled anywhere. Raises SpaceError for a
     missing file.
@@ -203,7 +213,7 @@ def _inlined(
         header = next(
             (p for f in searched if files.setdefault(p := f / (match[1] or match[2]), snapshot.stamp(p))), None
         )
-        if header is None and match[1] is None:
+        if header is None and (match[1] is None or _OF_COMPILERS.fullmatch(match[1])):
             return [SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:
             names = ", ".join(map(str, searched))

@@ -31,7 +31,7 @@ _DTYPES = {
     **{f"{name}_t": name for name, dtype in DTYPES.items() if dtype.kind == "integer"},
     "char": "int8", "short int": "int16", "signed": "int32", "signed int": "int32", "unsigned": "uint32",
     "long int": "int64", "long long": "int64", "long long int": "int64", "ptrdiff_t": "int64",
-    "unsigned long long": "uint64", "size_t": "uint64",
+    "unsigned long long": "uint64", "size_t": "uint64", "float_t": "float32", "double_t": "float64",
 }  # fmt: skip
 _TYPE_WORDS = {word for words in _DTYPES for word in words.split()}
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2348]|16)$")
