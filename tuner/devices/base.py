@@ -79,15 +79,15 @@ class Library(Protocol):
 class Device(ABC):
     """One device. Its methods raise TrialError if a configuration is at fault, DeviceError for any other fault."""
 
-    kind: ClassVar[str]  # the backend's, like the language
-    language: ClassVar[str]
+    kind: ClassVar[str]  # the kind of its backend
+    language: ClassVar[str]  # the language of its backend
     isolation: Isolation = NoIsolation()  # where measured kernels run
     asynchronous = False  # whether a timer also counts the host's launch delay
     runs_in_process = False  # whether kernels run in the calling thread, whose state they may change
     on_processor = False  # whether it is the CPU that also runs the compilers, which then disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver completes compilation at the first launch, and caches the result
-    place = ""  # identifies it across all processes of the machine; empty for a CPU, whose times builds disturb anyway
+    place = ""  # identifies it in all processes of the machine; empty for a CPU: builds disturb its times anyway
     package: str | None = None  # pip name of the Python package that drives it
     units: int = 1  # multiprocessors or CPU cores
     conditions: Conditions = DEFAULT  # of its trials, as they were when it was opened
@@ -133,7 +133,7 @@ class Device(ABC):
         return 1, 1, 1
 
     def self_timed(self, function: Function) -> Function:
-        """The same function, whose float result is its time in ms, and is what timers of this device then measure.
+        """The same function; it returns its time in ms as a float, and this device's timers then report that time.
 
         Raises LaunchError on a device whose kernels return nothing.
         """
@@ -157,8 +157,8 @@ class Device(ABC):
         """
 
     def bind_whole(self, work: Work, handles: Sequence[Any], most: int) -> Callable[[], None]:
-        """Like `bind`, for measurements on the default stream. More than `most` launches are enqueued at once, if the
-        device can do so, because it would otherwise wait for the host."""
+        """Like `bind`, for measurements on the default stream. If `work` has more than `most` launches, the device
+        enqueues all of them in one call, if it can: it would otherwise wait for the host."""
         return self.bind(work, handles)
 
     def bind_graph(self, work: Work, handles: Sequence[Any], count: int) -> Callable[[], None]:
@@ -323,7 +323,7 @@ class Device(ABC):
         return None
 
     def ask_ahead(self, product: MatrixProduct) -> None:
-        """Let the vendor library begin, beside the caller, with what it needs to answer `tiles` the first time."""
+        """Let the vendor library prepare, in the background, what its first answer to `tiles` needs."""
 
     @property
     def info(self) -> DeviceInfo:

@@ -164,7 +164,7 @@ class Draft:
         knobs, words = self.facts.knobs, self._words()
         if not knobs and self.facts.languages == ["cuda"]:
             why = "the source has no number that may vary, so this is one of the compiler's"
-            if any(step.has_launch_bounds for step in self.facts.steps):  # which rule registers
+            if any(step.has_launch_bounds for step in self.facts.steps):  # launch bounds decide on registers
                 option, name, values, default = "--ptxas-options=-dlcm={loads}", "loads", "[ca, cg]", "ca"
             else:
                 option, name, values, default = "-maxrregcount={registers}", "registers", "[32, 64, 128, 255]", "255"
@@ -287,7 +287,7 @@ def _usual(name: str) -> str:
 
 
 def _option(number: str, is_whole: bool) -> str:
-    """A number of host code as the value of an option; empty if it is none of its type."""
+    """A number of host code as the value of an option; empty if it is not a number of the option's type."""
     if not number or (is_whole and not number.lstrip("+-").isdecimal()):
         return ""
     text = str(int(number)) if is_whole else repr(float(number))

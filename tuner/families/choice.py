@@ -115,15 +115,15 @@ class FamilyTable:
         )
 
     def _records_of(self, queries: Sequence[Query]) -> list[Known]:
-        """The configurations with records of these queries, which are of the kernels in their order."""
+        """The configurations with records that answer `queries`, which has one query for each kernel, in order."""
         knowledge = Knowledge(self._library, takes_all=True)
         for query, store in zip(queries, self._stores, strict=True):
             knowledge.add_records(store.records, query)
         return knowledge.all()
 
     def _most_measured(self, tables: Sequence[Sequence[StoredTable]]) -> Conditions:
-        """The conditions of the times to use: those of the device; if nothing was measured there under them, those
-        under which most was."""
+        """The conditions of the times to use: the device's own. If nothing was measured on the device under these, the
+        conditions under which most was measured there."""
         counts, own = Counter[str](), self.device.conditions
         measured = {own.identity: own}
         here = self.device.kind, self.device.name
@@ -257,8 +257,8 @@ class FamilyTable:
             raise failure
 
     def _alike(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
-        """The choices that records of other devices of the architecture name near this size, if they were faster than
-        the library there: the nearest first, of equally near ones the fastest."""
+        """The choices from records of other devices of the architecture, at sizes near this one, in which the kernel
+        was faster than the library. The nearest size comes first, and at equally near sizes the shortest time."""
         key = tuple(scope.sizes.values())
         if not any(distance(sizes, key) <= NEAR for sizes in self._sizes_alike):
             return

@@ -126,7 +126,7 @@ class Workbench:
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         options = sorted(self.scope.options.items()) if sharing is not None else []
         words = [f" {name}={value}" for name, value in options]
-        if sharing is not None and self.inputs.seed == input_sets.ALSO:  # beside contents of the other workbench
+        if sharing is not None and self.inputs.seed == input_sets.ALSO:  # the rest of the contents is that of `sharing`
             words.insert(0, f" beside {sharing.inputs.seed}")
         self._set_names = [f"{layout.inputs.seed}{''.join(words)}" for layout in self._layouts]
         self.rotation = Rotation(len(self._layouts))
@@ -203,7 +203,7 @@ class Workbench:
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def admits(self, space: Space) -> bool:
-        """Whether kernels of another source of the space may run on these arrays, and be compared with its answers.
+        """Whether kernels of `space`, made from another source, may run on these arrays and be held to these answers.
 
         Arrays, constants, sizes and options must agree.
         """

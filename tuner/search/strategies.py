@@ -33,7 +33,7 @@ KERNEL_TUNER_STRATEGIES = (
     "firefly_algorithm", "genetic_algorithm", "greedy_ils", "greedy_mls", "hybrid_vndx", "minimize", "mls", "nsga2",
     "nsga3", "ordered_greedy_mls", "pso", "random_sample", "simulated_annealing",
 )  # fmt: skip
-SLOW_IMPORTS = {  # packages that a strategy imports for half a second: a run's second search finds them imported
+SLOW_IMPORTS = {  # modules whose import takes a strategy half a second; only the first search of a run waits for it
     "bayes_opt": ("sklearn.gaussian_process",),
     "cmaes": ("cmaes", "scipy.stats"),
     "qmc": ("scipy.stats",),
@@ -70,8 +70,8 @@ class Hints:
         first: Sequence[Mapping[str, Value]] = (),
         experiences: Sequence[Experience] = (),
     ) -> Hints:
-        """The hints of a space: `warm`, the parameters of its block size, first its default, the baseline of a search,
-        and `first`, and `experiences`."""
+        """The hints of a space: the parameters of its block size, and the arguments. Its default, which is the baseline
+        of a search, precedes the configurations of `first`."""
         names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
         block = tuple(name for name in space.parameters if name in names)
         return Hints(warm, block, [declared_or_first(space, scope), *first], experiences)
@@ -84,8 +84,8 @@ NO_HINTS = Hints()
 class Assignment:
     """The input of a strategy. `objectives` is the number of objectives; `say` shows a message to the user.
 
-    options: those of a strategy of Kernel Tuner, which then runs once; None for its defaults, and for as many runs as
-    find something.
+    options: those of a strategy of Kernel Tuner, which then runs once. If None, the strategy has its default options,
+        and runs again as long as it finds new configurations.
     """
 
     pool: Pool
@@ -213,9 +213,12 @@ class Search:
         began: float | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """The time of the budget starts at `began`, a time of `time.monotonic`, or at the first `ask`; from there at
-        least half of it is left. `say` receives a message if the strategy fails and random
-        configurations replace it. `options` are those of `Assignment`. Raises RequestError as `check` does."""
+        """The time of the budget starts at `began`, a time of `time.monotonic`; by default, at the first `ask`. At
+        least half of this time is left at the first `ask`, however early `began` is.
+
+        `say` receives a message if the strategy fails and random configurations replace it. `options` are those of
+        `Assignment`. Raises RequestError as `check` does.
+        """
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
@@ -246,11 +249,11 @@ class Search:
 
     @property
     def left(self) -> float | None:
-        """The seconds that the search would have if it began now; None if the budget is no time."""
+        """The seconds that the search would have if it began now; None if the budget has no time limit."""
         return None if self._seconds is None else self._left(self._seconds)
 
     def _left(self, seconds: float) -> float:
-        """What is left now of a budget of `seconds`, at the first `ask`."""
+        """What would be left of a budget of `seconds` if the first `ask` were now."""
         return seconds if self._began is None else max(self._began + seconds - time.monotonic(), seconds / 2)
 
     def ready(self) -> bool:
@@ -296,11 +299,11 @@ class Search:
         self._proposer.close()
 
     def is_late(self) -> bool:
-        """Whether the budget is a time, and has run out."""
+        """Whether the budget has a time limit, and the time has run out."""
         return not self.seconds_left()
 
     def seconds_left(self) -> float:
-        """The seconds until the time of the budget has run out: 0 after that, infinite for a budget that is no time."""
+        """The seconds until the time of the budget has run out: 0 after that, infinite without a time limit."""
         return max(self._deadline - time.monotonic(), 0.0)
 
     def _is_spent(self) -> bool:

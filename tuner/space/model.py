@@ -53,7 +53,7 @@ class Operation:
     accept: the mutants that verification need not reject.
     types: the dtypes that each type name allows, the default first.
     loop_names: the loop variables of the space's steps, which the values of scalars may read.
-    also: returns other contents of inputs, on which the finals verify, and time nothing.
+    also: returns other contents of inputs. The finals verify configurations on these, too, but do not time them there.
     """
 
     sizes: Mapping[str, int | None]
@@ -120,7 +120,7 @@ class Operation:
 
     @cached_property
     def takers(self) -> Mapping[str, tuple[Argument, ...]]:
-        """The numbers that pass each size and option: they have its name, or it is their whole `value`."""
+        """The numbers that pass each size and option: those with its name, and those whose whole `value` it is."""
         names, numbers = (*self.sizes, *self.options), self.numbers
         return {name: tuple(a for a in numbers if a.passes == name) for name in names}
 
@@ -185,7 +185,7 @@ class Operation:
 
     @property
     def has_drawn_files(self) -> bool:
-        """Whether a program drew its inputs, so that all runs have one set of them."""
+        """Whether files hold inputs that a program drew at random. All runs then have this one set of inputs."""
         return any(argument.fill is not None and argument.fill.drawn for argument in self.arguments)
 
     @property
@@ -325,9 +325,9 @@ class Space:
         return {name: expression for name, expression in self.derived.items() if expression.is_python}
 
     def completed(self, config: Config) -> Config:
-        """The configuration as other processes need it: with the values that only this one can compute.
+        """The configuration as other processes need it: with the values that only this process can compute.
 
-        Raises ExpressionError if there is none.
+        Raises ExpressionError if one of them cannot be computed.
         """
         return {**config, **{name: expression.evaluate(config) for name, expression in self.computed.items()}}
 
@@ -357,8 +357,8 @@ class Space:
         expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds, *looped)
         names = frozenset(name for each in expressions for name in each.names)
         if self.python_language is not None:
-            # Only options that are passed as real numbers alone stay free. The code depends on all others: they are
-            # constants of it, or whole numbers, for whose divisibility it is specialised.
+            # An option stays free if the kernel takes it only as a real number. The code depends on every other option:
+            # it is a constant of the code, or a whole number for whose divisibility the code is specialised.
             real = {name for a in self.operation.scalars if self._is_real(a) for name in (*self._valued(a), a.name)}
             whole = {name for a in self.operation.scalars if not self._is_real(a) for name in self._valued(a)}
             names |= self.operation.options.keys() - (real - whole)

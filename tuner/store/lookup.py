@@ -183,7 +183,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             record.kind != query.kind,
             bool(fit.conditions),
             distance,
-            fit.variant == (fit.match == "nearest_size"),  # after this device, but before other boards
+            fit.variant == (fit.match == "nearest_size"),  # variants: after this device, but before other boards
             record.options != scope.options,
             record.date < latest[record.problem],  # a later record of the same code may have a different reference
             position,

@@ -82,11 +82,11 @@ def select(
     the search was misled, and trials outside the finals now look better, the finals are repeated with these trials.
 
     Of the finalists that noise does not separate from the fastest, one is chosen by rule (see `TieRule`). `preference`
-    says which record is there, and whose bits are asked for.
+    has the configuration of the existing record, and the one whose bits the user asks for.
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
     is given, only its configurations can be finalists. If not, `quick` finals leave out what was RACE times slower than
-    the best in the search, take the runners-up from the finalists, and measure no finalist once more as in the search.
+    the best in the search, take the runners-up from the finalists, and do not measure finalists again as in the search.
     If `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
     Raises EnvironmentTrouble if the machine stays in trouble, and RequestError if nothing has the bits asked for.
     """
@@ -196,11 +196,11 @@ def _repeated(
     may_follow: bool,
     code: Code,
 ) -> tuple[Settlement, int | None]:
-    """Settle the finals by `rule`, if there is one, and compare many runs of the winner. Returns their number, too; 0
-    without a reference.
+    """Settle the finals by `rule`, if there is one, and compare many runs of the winner.
 
-    If `may_follow`, another one takes the place of a winner that fails. The number is None if the finals must be
-    repeated: no finalist is left, or the winner failed and no other may follow.
+    Returns the settlement and the number of compared runs, which is 0 without a reference. If `may_follow`, another
+    finalist takes the place of a winner that fails. The number is None if the finals must be repeated: no finalist is
+    left, or the winner failed and no other may follow.
     """
     task = worker.task
     seconds = None if runs is not None else QUICK_SECONDS if quick else COMPARED_SECONDS
