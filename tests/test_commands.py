@@ -146,7 +146,7 @@ def check(line: str) -> None:
     """Raise an error where a command names a verb, option, kernel, size, type, device, strategy or objective that is
     not there, or launches a kernel that has no valid configuration."""
     verb, words = split(line)
-    if not words:
+    if not words or words[0] == "--version":  # of the command itself, not of a verb
         return
     given = VERBS[verb].make_context(verb, words).params
     strategies.check(given.get("strategy"))

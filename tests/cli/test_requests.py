@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -181,6 +182,20 @@ def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None
 
 
 @pytest.mark.slow
+def test_the_verbose_version_tells_packages_devices_and_folders_but_no_values_of_variables(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TUNER_RESULTS", str(tmp_path))
+    monkeypatch.setenv("TUNER_STORAGE", "postgresql://me:secret@host/db")
+    told = tune("--version", "--verbose").out
+    assert f"kernel_tuner {importlib.metadata.version('kernel_tuner')}, " in told
+    assert {f"{name}: " for name in devices.available()} <= {line[: line.find(" ") + 1] for line in told.splitlines()}
+    assert f"store: {tmp_path}\n" in told
+    assert "TUNER_STORAGE" in told
+    assert "secret" not in told
+    assert "tune --version --verbose" in tune("--verbose").err
+
+
 def test_a_full_standard_output_is_one_message() -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "tuner", "list"]

@@ -60,7 +60,7 @@ class Verbs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = args or ["--help"]
-        if args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version"):
+        if args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version", "--verbose"):
             args = ["kernel", *args]
         if args[0] == "kernel" and not ctx.resilient_parsing and not {"--help", "-h"}.intersection(args):
             preparation.prepare()  # first, so that the slow imports of this process run beside it
@@ -79,10 +79,15 @@ class Verbs(click.Group):
 
 
 @click.group(
-    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="KERNEL SIZE | VERB"
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="KERNEL SIZE | VERB",
+    invoke_without_command=True,
 )
-@click.version_option(VERSION, prog_name="tune")
-def cli() -> None:
+@click.option("--version", is_flag=True, help="Show the version and exit.")
+@click.option("--verbose", is_flag=True, help="With --version: also packages, devices and folders, for a bug report.")
+@click.pass_context
+def cli(context: click.Context, version: bool, verbose: bool) -> None:
     """Find the fastest configuration of KERNEL at SIZE on this machine, verify it and store it.
 
     KERNEL is a name from `tune list`, a unique part of one, or the path of a YAML file. SIZE is 4096, 4096x2048x1024,
@@ -90,6 +95,22 @@ def cli() -> None:
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl
     """
+    if verbose and not version:
+        raise click.UsageError("--verbose is of --version: tune --version --verbose")
+    if version:
+        click.echo(_version(verbose))
+        context.exit()
+    if context.invoked_subcommand is None:
+        raise click.UsageError("name a kernel or a verb")
+
+
+def _version(verbose: bool) -> str:
+    """The answer to `tune --version`."""
+    if not verbose:
+        return f"tune, version {VERSION}"
+    from tuner.cli import versions
+
+    return versions.report()
 
 
 def main() -> None:
