@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.space.sources.prototype import matching
+from tuner.space.sources.tokens import matching
 
 _LEAVES = ("return", "break", "continue", "goto")
 
