@@ -10,13 +10,19 @@ own; builds come from one cache. For each kernel, the table has how often the mo
 runs; the same if the fastest of the finals won instead of the one that the rule chooses; and how many winners of the
 budgeted runs one last final round of them all calls tied with its fastest. In the end it prints how often the goal, 19
 of 20, is met.
+
+With `--keep FOLDER`, each run is noted in a file there, and the tables count all runs that the files of the folder
+note. So repeats may be spread over several hours, in which a machine is idle, or over groups of processors. Only runs
+of one version of the code belong into one folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
+import secrets
 import tempfile
 import time
 from collections import Counter
@@ -71,6 +77,14 @@ class Found:
     fastest: list[Config] = field(default_factory=list)
     budgeted: list[Config] = field(default_factory=list)
 
+    def add(self, run: Mapping[str, Any]) -> None:
+        """Count a run as it was noted."""
+        if run["budget"]:
+            self.budgeted.append(run["winner"])
+        else:
+            self.winners.append(run["winner"])
+            self.fastest.append(run["fastest"])
+
 
 def main() -> None:
     """Tune and print."""
@@ -79,27 +93,38 @@ def main() -> None:
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="note the runs there, and count all that it notes")
     options = parser.parse_args()
     known = KERNELS[devices.split(options.device)[0]]
     problems = {name: known[name] for name in options.kernels or known}
     with tempfile.TemporaryDirectory() as folder:
-        _compare(problems, options.device, options.repeats, time.monotonic() + 60 * options.minutes, Path(folder))
+        keep: Path = options.keep or Path(folder) / "runs"
+        keep.mkdir(parents=True, exist_ok=True)
+        _compare(problems, options.device, options.repeats, time.monotonic() + 60 * options.minutes, Path(folder), keep)
 
 
-def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float, folder: Path) -> None:
+def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float, folder: Path, keep: Path) -> None:
     spaces = {name: _small(name, _scope(catalog.load(name), size, device)) for name, size in problems.items()}
+    kept = [json.loads(line) for file in keep.glob("*.jsonl") for line in file.read_text().splitlines()]
     found = {name: Found() for name in problems}
-    for repeat in range(repeats):  # kernel by kernel, so that what the machine does meanwhile is the same for all
-        for name, size in problems.items():
-            if time.monotonic() < end:
-                record = _tuned(spaces[name], size, device, folder / f"{repeat} {name}")
-                found[name].winners.append(record.config)
+    for run in kept:
+        if run["kernel"] in found and run["device"] == device:
+            found[run["kernel"]].add(run)
+    with (keep / f"{time.time_ns()}.jsonl").open("w") as file:
+        for repeat in range(repeats):  # kernel by kernel, so that what the machine does meanwhile is the same for all
+            for (name, size), budget in itertools.product(problems.items(), (0, BUDGET)):
+                of = found[name].budgeted if budget else found[name].winners
+                if time.monotonic() > end or len(of) > repeat:
+                    continue
+                more = {"budget": str(budget), "seed": secrets.randbelow(10**6)} if budget else {}
+                record = _tuned(spaces[name], size, device, folder / f"{repeat} {name} {budget}", **more)
                 fastest = (each["config"] for each in record.tied if each["low"] == each["high"] == 1.0)
-                found[name].fastest.append(next(fastest, record.config))
-            if time.monotonic() < end:
-                budget = {"budget": str(BUDGET), "seed": repeat}
-                record = _tuned(spaces[name], size, device, folder / f"{repeat} {name} budget", **budget)
-                found[name].budgeted.append(record.config)
+                run = {
+                    "kernel": name, "device": device, "budget": budget,
+                    "winner": record.config, "fastest": next(fastest, record.config),
+                }  # fmt: skip
+                found[name].add(run)
+                print(json.dumps(run), file=file, flush=True)
     print(f"{'kernel':28} {'same winner':>12} {'same fastest':>13} {'budgeted: tied':>15}")
     met = 0
     for name, size in problems.items():
