@@ -113,8 +113,8 @@ def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float,
     with (keep / f"{time.time_ns()}.jsonl").open("w") as file:
         for repeat in range(repeats):  # kernel by kernel, so that what the machine does meanwhile is the same for all
             for (name, size), budget in itertools.product(problems.items(), (0, BUDGET)):
-                of = found[name].budgeted if budget else found[name].winners
-                if time.monotonic() > end or len(of) > repeat:
+                done = found[name].budgeted if budget else found[name].winners
+                if time.monotonic() > end or len(done) > repeat:
                     continue
                 more = {"budget": str(budget), "seed": secrets.randbelow(10**6)} if budget else {}
                 record = _tuned(spaces[name], size, device, folder / f"{repeat} {name} {budget}", **more)
