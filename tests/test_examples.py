@@ -18,8 +18,9 @@ from helpers.processes import PATIENCE_SECONDS
 from tuner import errors
 
 ON_HOST = [
-    "tuner.load", "tuner.Kernel", "tuner.dispatch", "tuner.warm_up", "tuner.search.PoolGPSampler", "tuner.Space",
-    "tuner.tune", "tuner.Tuned", "tuner.best", "tuner.evaluate", "tuner.freeze",
+    "tuner.load", "tuner.Kernel", "tuner.dispatch", "tuner.warm_up", "tuner.search.PoolGPSampler",
+    "tuner.search.ListSearch", "tuner.Space", "tuner.tune", "tuner.Tuned", "tuner.best", "tuner.evaluate",
+    "tuner.freeze",
 ]  # fmt: skip
 OF_A_SCRIPT = ["tuner.strategy", "tuner.autotune"]  # a part of a script that has a kernel of its own
 ON_GPU = ["tuner.matmul", "tuner.torch.operator"]  # their examples use torch

@@ -14,7 +14,7 @@ import tuner
 from tuner import errors
 from tuner.cli import app
 from tuner.cli.verb_names import VERBS
-from tuner.search import PoolGPSampler
+from tuner.search import ListSearch, PoolGPSampler
 from tuner.space.expressions import arithmetic, array_expressions
 from tuner.space.file import schema
 
@@ -130,7 +130,7 @@ def _options(command: click.Command) -> Iterator[str]:
 
 
 def python() -> str:
-    """The public names of the package, and the sampler."""
+    """The public names of the package, and the searches."""
     public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
     parts = [
         "`import tuner` provides these names. [Stability](../stability.md) says what they promise.",
@@ -141,6 +141,8 @@ def python() -> str:
         f"## Errors\n\n{_text(errors)}",
         *(f"### tuner.{name}\n\n{_text(getattr(tuner, name))}" for name in tuner.__all__ if hasattr(errors, name)),
         f"## tuner.search.PoolGPSampler\n\n{_block(PoolGPSampler.__init__)}\n\n{_text(PoolGPSampler)}",
+        f"## tuner.search.ListSearch\n\n{_block(ListSearch.__init__, 'ListSearch')}\n\n{_text(ListSearch)}",
+        *(_member("search", name, getattr(ListSearch, name)) for name in ("ask", "tell", "best")),
     ]
     return "\n\n".join(parts)
 
