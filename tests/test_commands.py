@@ -71,7 +71,7 @@ def why_not(line: str) -> str:
         return "a word stands in the place of something"
     if not words and verb not in ALONE:
         return "a sentence names the verb"
-    if DEMANDING & {*words} or any(word.startswith("cuda:") for word in words):
+    if DEMANDING & {*words} or any(word.startswith(("cuda:", "https:")) for word in words):
         return "it needs GPUs, a server or a record, or writes the documents"
     if (
         verb in LONG

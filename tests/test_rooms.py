@@ -314,6 +314,22 @@ def test_a_package_of_others_is_imported_where_it_belongs(package: str) -> None:
     assert not elsewhere, "\n".join([f"imports of {package} elsewhere:", *elsewhere])
 
 
+NETWORK = {"asyncio", "ftplib", "http", "poplib", "smtplib", "socketserver", "ssl", "xmlrpc"}
+
+
+def test_one_module_talks_to_the_network_for_the_verb_that_pulls_alone() -> None:
+    """Databases aside, which SQLAlchemy connects to for those who name one."""
+    sharing, web = "tuner.exchange.sharing", "tuner.exchange.sharing.web"
+    of_network = {name_of(a.file) for a in arrows() if a.module.partition(".")[0] in NETWORK}
+    requests = {name_of(a.file) for a in arrows() if a.module.startswith("urllib") and a.module != "urllib.parse"}
+    assert of_network | requests == {web}
+    users = {user for user, used in edges() if used.startswith(sharing) and not user.startswith(sharing)}
+    assert users == {"tuner.cli.verbs.exchange.pull", "tuner.cli.verbs.exchange.push"}
+    assert {user for user, used in edges() if used == web} == {f"{sharing}.source"}
+    pushed = {used for user, used in edges() if user == f"{sharing}.pushed"}
+    assert f"{sharing}.pulled" not in pushed
+
+
 def test_no_two_classes_have_one_name() -> None:
     classes = [
         (node.name, f"{file.relative_to(ROOT)}:{node.lineno}")

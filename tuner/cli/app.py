@@ -24,7 +24,7 @@ from tuner.version import VERSION
 # Verbs whose module is not called like them.
 _MODULES = {
     "export": "exchange.export", "import": "exchange.import_", "kernel": "tune", "merge": "exchange.merge",
-    "verify": "exchange.verify",
+    "pull": "exchange.pull", "push": "exchange.push", "verify": "exchange.verify",
 }  # fmt: skip
 _IN_FILES = {"kernel": defaults.TUNE}  # verbs that have another name in project files
 _GONE = "the current folder has been deleted, so no path can be resolved and no compiler runs; change to another folder"

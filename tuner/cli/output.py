@@ -90,6 +90,11 @@ def printed_by(printer: Callable[[str], None]) -> Iterator[None]:
         _printers.pop()
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def first_lines(text: str) -> str:
     """The first FIRST_LINES lines of a log."""
     return "\n".join(text.strip().splitlines()[:FIRST_LINES])

@@ -2,6 +2,6 @@
 
 VERBS = (
     "best", "check", "compare", "cover", "devices", "evaluate", "explain", "export", "failures", "history", "import",
-    "list", "merge", "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
-    "verify",
+    "list", "merge", "missed", "new", "pull", "push", "record", "replay", "report", "reproduce", "run", "schema",
+    "show", "validate", "verify",
 )  # fmt: skip

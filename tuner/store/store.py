@@ -158,6 +158,19 @@ class Store:
                 best[record.key] = record
         return self._write(best.values(), stays) if best else []
 
+    def supply(self, records: Iterable[Record]) -> list[Record]:
+        """Write those of `records`, which are imported, that are better than the stored record of their key, and return
+        them. A record that was measured here stays, verified or not. Raises RequestError if the file cannot be written.
+        """
+
+        def stays(old: Record, new: Record) -> bool:
+            return not old.is_imported or preference(old) <= preference(new)
+
+        present = {record.key: record for record in reversed(better_first(self.records))}
+        best = {record.key: record for record in reversed(better_first(records))}
+        new = [record for key, record in best.items() if key not in present or not stays(present[key], record)]
+        return self._write(new, stays) if new else []
+
     def put(self, records: Iterable[Record]) -> None:
         """Write `records`, replacing the stored ones of their keys. Raises RequestError if the file cannot be written.
 

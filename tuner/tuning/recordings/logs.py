@@ -95,15 +95,32 @@ def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, 
     if the file cannot be written.
     """
     path = (results or paths.user_results()) / FOLDER / problem.file
-    new = {tuple(config[name] for name in space.parameters): _short(entry) for config, entry in measured}
-    about = {**recordings.about_options(space, problem.options), **problem.about()}
-    log = Recording(problem.kernel, problem.device, space.parameters, new, dict(problem.sizes), about)
-    _write(path, log)
+    _write(path, _log(problem, space, measured))
     return path
 
 
-def _write(path: Path, log: Recording) -> bool:
-    """Write a log, with the other configurations that its file has, and return whether any result is new."""
+def supply(
+    problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]], results: Path | None
+) -> bool:
+    """As `keep`, with results that somebody else measured: they are unverified, and replace none that the log has.
+
+    Returns whether any result is new.
+    """
+    log = _log(replace(problem, is_unverified=True), space, measured)
+    return _write((results or paths.user_results()) / FOLDER / problem.file, log, yields=True)
+
+
+def _log(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]]) -> Recording:
+    rows = {tuple(config[name] for name in space.parameters): _short(entry) for config, entry in measured}
+    about = {**recordings.about_options(space, problem.options), **problem.about()}
+    return Recording(problem.kernel, problem.device, space.parameters, rows, dict(problem.sizes), about)
+
+
+def _write(path: Path, log: Recording, yields: bool = False) -> bool:
+    """Write a log, with the other configurations that its file has, and return whether any result is new.
+
+    If the log `yields`, results in the file stay, and so does a log of another version of the kernel.
+    """
     try:
         paths.make(path.parent, shared=True)
         with locks.held(path):
@@ -113,10 +130,13 @@ def _write(path: Path, log: Recording) -> bool:
                 old = None  # damaged: it is replaced
             if old is not None and _is_same(old, log) and log.is_unverified and not old.is_unverified:
                 return False
+            if old is not None and yields and not _is_same(old, log):
+                return False
             if old is not None and _is_same(old, log) and log.is_unverified == old.is_unverified:
                 if all(row in old.entries for row in log.entries):
                     return False
-                log = replace(log, entries={**old.entries, **log.entries})
+                both = (log, old) if yields else (old, log)
+                log = replace(log, entries={**both[0].entries, **both[1].entries})
             recordings.write(path, replace(log, entries=_bounded(log.entries)))
     except OSError as error:
         reason = f"cannot be written: {error.strerror}; name another folder with --results"
@@ -148,23 +168,36 @@ def _bounded(entries: Mapping[Row, Entry]) -> dict[Row, Entry]:
 def merge(sources: Iterable[Path], results: Path | None = None) -> tuple[int, list[str]]:
     """Merge the logs in and below these folders of results into the store. Return the number of logs with new results,
     and messages about those that cannot be read. Recordings that are no logs are ignored."""
-    root, count, problems = results or paths.user_results(), 0, []
+    count, problems = 0, list[str]()
     for source in filter(Path.is_dir, sources):
         for folder in sorted(Path(at) for at, _, _ in os.walk(source) if Path(at).name == FOLDER):
             for path in recordings.files(folder):
+                if LOG not in (jsonfile.header(path) or {}):
+                    continue
                 try:
-                    if LOG not in (jsonfile.header(path) or {}):
-                        continue
-                    log = recordings.read(path)
+                    problem, log = read(path)
                 except RequestError as error:
                     problems.append(f"{error}; the log is passed over")
                     continue
-                problem = _problem(log.kernel, log.device, log.size, log.about)
-                if problem is None or problem.file != path.name:
+                if problem.file != path.name:
                     problems.append(f"{path}: its name is not that of its problem; the log is passed over")
                     continue
-                count += _write(root / FOLDER / path.name, log)
+                count += add(problem, log, results)
     return count, problems
+
+
+def read(path: Path) -> tuple[LoggedProblem, Recording]:
+    """A log and its problem. Raises RequestError if the file cannot be read, or is no log."""
+    log = recordings.read(path)
+    problem = _problem(log.kernel, log.device, log.size, log.about) if LOG in log.about else None
+    if problem is None:
+        raise RequestError(f"{path}: is no log of a search: its header does not describe a problem")
+    return problem, log
+
+
+def add(problem: LoggedProblem, log: Recording, results: Path | None = None) -> bool:
+    """Add a log to the store, and return whether any result is new. Raises as `keep` does."""
+    return _write((results or paths.user_results()) / FOLDER / problem.file, log)
 
 
 def is_of_other_code(path: Path, code: str) -> bool:

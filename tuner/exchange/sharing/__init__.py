@@ -1,0 +1,1 @@
+"""Stores that are shared as static files: `tune push` and `tune pull`."""

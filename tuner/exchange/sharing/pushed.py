@@ -1,0 +1,286 @@
+"""`tune push`: write what this store has verified into a shared store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tuner import devices, paths
+from tuner.catalog.matching import matching
+from tuner.errors import RequestError
+from tuner.exchange.sharing import index
+from tuner.exchange.sharing.files import Damaged, checked
+from tuner.exchange.sharing.folder import SharedFolder
+from tuner.exchange.sharing.index import DeviceIndex, KernelFiles, SharedDevice, SharedFile, SharedStore
+from tuner.quoting import shown
+from tuner.store import locks, record_file
+from tuner.store.record import Record, better_first
+from tuner.tuning.recordings import logs
+from tuner.tuning.recordings import recording as recordings
+
+GRACE_SECONDS = 24 * 3600.0  # how long a file that no index names stays, for readers of the previous index
+
+
+@dataclass(frozen=True)
+class Push:
+    """What a push did.
+
+    `records` and `logs` count those that the shared store had not, or had worse. `left_out` counts the records that
+    were not pushed, by reason. `files` and `bytes` are of the whole shared store afterwards. `problems` are messages
+    about what could not be read.
+    """
+
+    folder: Path
+    devices: int
+    records: int
+    logs: int
+    left_out: Mapping[str, int]
+    files: int
+    bytes: int
+    problems: list[str]
+
+
+@dataclass
+class _Pushed:
+    """What is pushed of one version of a kernel on a device."""
+
+    kernel: str
+    records: list[Record] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+
+
+_Key = tuple[str, str]  # the kind and the name of a device
+
+
+def push(folder: Path, kernels: Sequence[str] = (), results: Path | None = None) -> Push:
+    """Add the verified records of these kernels (names, families, patterns), or of all, to the shared store `folder`,
+    with the logs of their searches.
+
+    `results` is the store; by default, the user's own. Of two records of a problem, the shared store keeps the better
+    one, as `tune merge` does. Indexes are written after the files that they name, so a reader finds either the old
+    state or the new one. Raises RequestError if there is nothing to push, or the folder is no shared store, is not
+    empty, or cannot be written.
+    """
+    own = results or paths.user_results()
+    if not own.is_dir():
+        raise RequestError(f"{shown(own)}: there is no such folder of results; name one with --results")
+    problems: list[str] = []
+    left_out: dict[str, int] = {}
+    pushed = _gathered(own, kernels, problems, left_out)
+    if not pushed:
+        reasons = f" ({', '.join(f'{count} {why}' for why, count in left_out.items())})" if left_out else ""
+        raise RequestError(f"{shown(own)}: no verified record to push{reasons}; tune, or run `tune verify`")
+    try:
+        paths.make(folder, shared=True)
+        with locks.held(folder / index.FILE):
+            return _written(folder, pushed, problems, left_out)
+    except OSError as error:
+        where = shown(error.filename or folder)
+        raise RequestError(f"{where}: cannot be written: {error.strerror}; name another folder") from None
+
+
+def _gathered(
+    own: Path, kernels: Sequence[str], problems: list[str], left_out: dict[str, int]
+) -> dict[SharedDevice, dict[str, _Pushed]]:
+    """What there is to push: by device, with an empty index, and by code."""
+    gathered: dict[_Key, tuple[str, dict[str, _Pushed]]] = {}
+
+    def place(kernel: str, kind: str, device: str, architecture: str, code: str) -> _Pushed:
+        _, versions = gathered.setdefault((kind, device), (architecture, {}))
+        return versions.setdefault(code, _Pushed(kernel))
+
+    files = (file.relative_to(own).with_suffix("").as_posix() for file in own.rglob("*.jsonl"))
+    names = sorted(name for name in files if name.isprintable())
+    chosen = set(names) if not kernels else {name for text in kernels for name in matching(text, names)}
+    for name in sorted(chosen):
+        records, unread = record_file.read_or_pass(own / f"{name}.jsonl", name)
+        problems += unread
+        for record in records:
+            if reason := _why_not(record):
+                left_out[reason] = left_out.get(reason, 0) + 1
+                continue
+            code = record.code or record.signature
+            place(name, record.kind, record.device, record.architecture, code).records.append(record)
+    for path in recordings.files(own / logs.FOLDER):
+        try:
+            problem, log = logs.read(path)
+        except RequestError:
+            continue  # a recording, or damaged: whoever uses it says so
+        is_whole = problem.file == path.name and problem.kind in devices.KINDS and index.CODE.fullmatch(problem.code)
+        if problem.kernel in chosen and is_whole and not log.is_unverified:
+            about = problem.kernel, problem.kind, problem.device, problem.architecture, problem.code
+            place(*about).logs.append(path)
+    none = SharedFile("", 0, index.INDEX)
+    return {SharedDevice(*key, where, none): versions for key, (where, versions) in sorted(gathered.items())}
+
+
+def _why_not(record: Record) -> str:
+    """Why a record is not pushed; empty if it is."""
+    if record.doubt:
+        return record.doubt
+    if record.kind not in devices.KINDS or not index.CODE.fullmatch(record.code or record.signature):
+        return "of an unknown kind of device or version of a kernel"
+    return f"tuned for equal bits ({shown(record.same_bits_as)[:40]})" if record.same_bits_as else ""
+
+
+def _written(
+    folder: Path,
+    pushed: Mapping[SharedDevice, Mapping[str, _Pushed]],
+    problems: list[str],
+    left_out: Mapping[str, int],
+) -> Push:
+    source = SharedFolder(folder)
+    shared = {(each.kind, each.device): each for each in _present(folder, source)}
+    counts = [0, 0]
+    for device, versions in pushed.items():
+        _check_no_link(folder / device.folder)
+        key = (device.kind, device.device)
+        present: list[KernelFiles] = []
+        if key in shared:
+            try:
+                data = checked(source, device.path(shared[key].index), shared[key].index)
+                present = [*DeviceIndex.parse(data, f"{source}/{device.folder}").kernels]
+            except RequestError as error:
+                problems.append(f"{error}; it is written again")
+        kernels = {each.code: each for each in present}
+        for code, what in versions.items():
+            old = kernels.get(code, KernelFiles(code, what.kernel))
+            records, more = _merged_records(source, device, old, what, problems)
+            counts[0] += more
+            found, more = _merged_logs(source, device, old, what, problems)
+            counts[1] += more
+            stored = [_put(folder, device, data, index.LOG) for data in found]
+            kept = _put(folder, device, records, index.RECORDS) if records else None
+            kernels[code] = replace(old, records=kept, logs=tuple(stored))
+        ordered = sorted(kernels.values(), key=lambda each: (each.kernel, each.code))
+        shared[key] = replace(device, index=_put(folder, device, DeviceIndex(ordered).packed(), index.INDEX))
+    store = SharedStore(tuple(device for _, device in sorted(shared.items())))
+    content = store.packed()
+    if len(content) > index.MOST_BYTES[index.INDEX]:
+        raise RequestError(f"{shown(folder)}: its index would have {len(content)} bytes; push to another folder")
+    paths.replace(folder / index.FILE, content)
+    number, size = _swept(folder, source, store)
+    return Push(folder, len(pushed), counts[0], counts[1], left_out, number, size, problems)
+
+
+def _present(folder: Path, source: SharedFolder) -> Sequence[SharedDevice]:
+    """The devices of a shared store, none in an empty folder.
+
+    Raises RequestError if the folder holds other things and no index, or an index that cannot be read.
+    """
+    file = folder / index.FILE
+    _check_no_link(file)
+    if not file.exists():
+        others = [name for name in os.listdir(folder) if not name.startswith(".") and name != "index.lock"]
+        if others:
+            raise RequestError(
+                f"{shown(folder)}: is neither empty nor a shared store: it has {shown(others[0])} and no index.json; "
+                "name another folder"
+            )
+        return ()
+    return SharedStore.parse(source.read(index.FILE, index.MOST_BYTES[index.INDEX]), f"{source}/{index.FILE}").devices
+
+
+def _check_no_link(path: Path) -> None:
+    """Raise RequestError for a link, through which somebody could make this user write elsewhere."""
+    if path.is_symlink():
+        raise RequestError(f"{shown(path)}: is a link; nothing is written through links; remove it")
+
+
+def _put(folder: Path, device: SharedDevice, data: bytes, suffix: str) -> SharedFile:
+    """Write a file of a device, unless it is there. Raises RequestError if it is larger than a reader allows."""
+    file = SharedFile(hashlib.sha256(data).hexdigest(), len(data), suffix)
+    path = folder / device.path(file)
+    if file.bytes > index.MOST_BYTES[suffix]:
+        raise RequestError(
+            f"{shown(path)}: would have {file.bytes} bytes; at most {index.MOST_BYTES[suffix]} are allowed for "
+            f"*{suffix}; push to another folder"
+        )
+    _check_no_link(path)
+    paths.make(path.parent, shared=True)
+    if path.is_file() and path.read_bytes() == data:
+        os.utime(path)  # it is in use again
+    else:
+        paths.replace(path, data)
+    return file
+
+
+def _old(source: SharedFolder, device: SharedDevice, file: SharedFile, problems: list[str]) -> bytes:
+    """The content of a file of the shared store; empty, with a message, if it is damaged."""
+    try:
+        return checked(source, device.path(file), file)
+    except Damaged as error:
+        problems.append(f"{error}; it is left out")
+        return b""
+
+
+def _merged_records(
+    source: SharedFolder, device: SharedDevice, old: KernelFiles, what: _Pushed, problems: list[str]
+) -> tuple[bytes, int]:
+    """The file of the better records, empty if there are none, and how many of them are new."""
+    present = _lines(_old(source, device, old.records, problems)) if old.records is not None else []
+    best = {record.key: record for record in reversed(better_first([*present, *what.records]))}
+    before = {record.key: record for record in present}
+    count = sum(before.get(key) != record for key, record in best.items())
+    ordered = [best[key] for key in sorted(best)]
+    text = [record_file.header(old.kernel), *(record.to_line() for record in ordered), ""]
+    return ("\n".join(text).encode() if best else b""), count
+
+
+def _lines(data: bytes) -> list[Record]:
+    """The records in the content of a file, without lines that hold none."""
+    return [*_parsed(data.decode("utf-8", errors="replace").splitlines()[1:])]
+
+
+def _parsed(lines: Sequence[str]) -> Iterator[Record]:
+    for line in lines:
+        try:
+            yield Record.from_line(line)
+        except ValueError:
+            continue
+
+
+def _merged_logs(
+    source: SharedFolder, device: SharedDevice, old: KernelFiles, what: _Pushed, problems: list[str]
+) -> tuple[list[bytes], int]:
+    """The contents of the logs, each of its own problem, and how many of them have new results."""
+    with tempfile.TemporaryDirectory(dir=paths.temporary()) as name:
+        place = Path(name)
+        for number, file in enumerate(old.logs):
+            copy = place / f"{number}{index.LOG}"
+            copy.write_bytes(_old(source, device, file, problems))
+            try:
+                logs.add(*logs.read(copy), place)
+            except RequestError as error:
+                problems.append(f"{source}/{device.path(file)}: {error}; it is left out")
+        count = sum(logs.add(*logs.read(path), place) for path in what.logs)
+        return [path.read_bytes() for path in recordings.files(place / logs.FOLDER)], count
+
+
+def _swept(folder: Path, source: SharedFolder, store: SharedStore) -> tuple[int, int]:
+    """Remove the files of earlier pushes that no index names, and return the number of those that remain, with the
+    bytes of all."""
+    named: dict[Path, int] = {folder / index.FILE: len(store.packed())}
+    complete = True
+    for device in store.devices:
+        named[folder / device.path(device.index)] = device.index.bytes
+        try:
+            kernels = DeviceIndex.parse(checked(source, device.path(device.index), device.index), device.folder).kernels
+        except RequestError:
+            complete = False  # nothing is removed while an index cannot be read
+            continue
+        for each in kernels:
+            for file in filter(None, (each.records, *each.logs)):
+                named[folder / device.path(file)] = file.bytes
+    for sub in folder.iterdir() if complete else ():
+        if index.FOLDER.fullmatch(sub.name) and sub.is_dir() and not sub.is_symlink():
+            for path in sub.iterdir():
+                is_old = index.NAME.fullmatch(path.name) and time.time() - path.lstat().st_mtime > GRACE_SECONDS
+                if is_old and path not in named:
+                    path.unlink(missing_ok=True)
+    return len(named), sum(named.values())
