@@ -34,10 +34,13 @@ class Process:
     The reaper leads its own session, so Ctrl-C reaches only the parent.
     """
 
-    def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = ()) -> None:
+    def __init__(
+        self, module: str, share: Sequence[int] = (), imports: Sequence[str] = (), beforehand: Sequence[str] = ()
+    ) -> None:
         """Start the child.
 
         It inherits the open descriptors `share` under the same numbers. `imports` are modules that it will import.
+        `beforehand` are modules that the fork server imports before it forks the child, for all later ones, too.
 
         Raises EnvironmentTrouble if the process cannot be started, and RequestError if the cache's folder is not safe.
         """
@@ -45,7 +48,7 @@ class Process:
             self._log = scratch.file()
             self._scratch = scratch.folder()
             variables = {**paths.child_environment(), "TMPDIR": str(self._scratch)}
-            self._process = Child(module, self._log, variables, share=share, later=imports)
+            self._process = Child(module, self._log, variables, share=share, imports=beforehand, later=imports)
         except OSError as error:
             raise environment.of_error(error) from None
         self._pending = b""

@@ -59,7 +59,7 @@ class CompileWorkers:
 
         Raises EnvironmentTrouble if the machine has no room for a process.
         """
-        self._timeout, self._packages = timeout, packages
+        self._timeout, self._packages, self._modules = timeout, packages, modules
         self._thread = threading.local()  # `process` is this thread's compile worker, `task` is that worker's task
         self._processes = list[Process]()
         if modules:
@@ -108,7 +108,7 @@ class CompileWorkers:
         """Build one of several shares of what the device's worker needs of our own kernels. The compile worker is free
         for another thread then."""
         with contextlib.suppress(TunerError, Stopped):  # the worker will meet the same error and report it
-            self._ensure_process(task)
+            self._ensure_process(task, is_own=True)
             self._ask({"own": share, "shares": shares}, "")
             with self._starting:
                 self._idle.append(self._thread.process)
@@ -148,8 +148,8 @@ class CompileWorkers:
                 raise
             raise WorkerDied(str(error), f"{prefix}{error.reason}") from None
 
-    def _ensure_process(self, task: dict[str, Any]) -> None:
-        """Make sure that this thread has a compile worker with this task.
+    def _ensure_process(self, task: dict[str, Any], is_own: bool = False) -> None:
+        """Make sure that this thread has a compile worker with this task. `is_own`: to build kernels of ours first.
 
         Raises TunerError, but never WorkerDied: no configuration is to blame. Raises Stopped if the pool is closed.
         """
@@ -160,7 +160,7 @@ class CompileWorkers:
         if process is not None and self._thread.task is task:
             return
         if process is None:
-            process = self._idle_process()
+            process = self._idle_process(is_own)
         self._thread.process = None
         try:
             process.ask(task, START_SECONDS)
@@ -169,12 +169,12 @@ class CompileWorkers:
             raise (EnvironmentTrouble(str(error)) if isinstance(error, WorkerDied) else error) from None
         self._thread.process, self._thread.task = process, task
 
-    def _idle_process(self) -> Process:
+    def _idle_process(self, is_own: bool) -> Process:
         with self._starting:  # close() must see every process that was started
             if self._closed:
                 raise Stopped
             if not self._idle:
-                self._processes.append(self._started())
+                self._processes.append(self._started(is_own))
                 self._idle.append(self._processes[-1])
             return self._idle.pop()
 
@@ -183,5 +183,8 @@ class CompileWorkers:
             process.close()
             self._processes.remove(process)
 
-    def _started(self) -> Process:
-        return Process(COMPILE_WORKER, imports=[*self._packages, *IMPORTS])
+    def _started(self, is_own: bool = False) -> Process:
+        # Each worker that is forked before the server has imported the compiler imports it itself. One import is faster
+        # than many at once, but what measuring waits for does not wait for it.
+        beforehand = () if is_own else self._modules
+        return Process(COMPILE_WORKER, imports=[*self._packages, *IMPORTS], beforehand=beforehand)
