@@ -49,8 +49,7 @@ def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
         query = Query(space, scope, options.device, "cuda", "", Version.of(space), options.units, options.cache)
         store = Store.of(space, options.results)
         knowledge.add_records(store.records, query)
-        for table in time_tables.read(store.files)[0]:
-            knowledge.add_table(table, query)
+        knowledge.add_tables(time_tables.read(store.files)[0], query)
     return [Measured(known.space, known.config, known.times) for known in knowledge.all()]
 
 

@@ -236,7 +236,7 @@ def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_t
         sizes = dict(zip("MNK", shape, strict=True)) | {"batch": 1}
         kernel, library = (table("hgemm", library=each).shortest_ms(sizes) or 0.0 for each in (False, True))
         ways[round(kernel / library, 1)] = first(saving, *shape).space is None
-    assert ways == {1.6: True, 1.2: True, 1.0: False}
+    assert ways == {1.7: True, 1.2: True, 1.0: False}
 
 
 def test_float32_by_tensor_cores_is_compared_with_float32_by_the_times_of_both() -> None:
@@ -251,7 +251,7 @@ def test_float32_by_tensor_cores_is_compared_with_float32_by_the_times_of_both()
 
     assert gain(4096, 4096, 4096) > 3, "both have records"
     assert gain(3210, 2345, 1234) > 2, "both times are predicted"
-    assert gain(500, 900, 700) < 1.1
+    assert gain(512, 512, 512) < 1.1
 
 
 def test_the_shortest_time_of_a_size_with_a_record_is_that_of_the_record() -> None:

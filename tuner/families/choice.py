@@ -21,6 +21,7 @@ from tuner.families.forecast import Forecast
 from tuner.families.known import Knowledge, Known, distance
 from tuner.families.ranking import NEAR, Ranked, Ranking
 from tuner.lockless import cached_property
+from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
 from tuner.space.deployments import ISOLATED, Deployment
 from tuner.space.instance import Instance
@@ -210,12 +211,14 @@ class FamilyTable:
         yield from others
 
     def shortest_ms(self, sizes: Mapping[str, int]) -> float | None:
-        """The time of the fastest configuration at these sizes, as records say, or else the time model; None if neither
-        do."""
+        """The time of the fastest configuration at these sizes, as records say, or else the time model, without the
+        launch overhead, which calls in a row do not wait for; None if neither know one."""
         scope = self.scope(sizes)
         key = tuple(scope.sizes.values())
         recorded = [known.times[key] for known in self._recorded.get(key, [])]
-        return min(recorded, default=next((ms for ms, known in self._own.ranked(scope) if known.is_valid(scope)), None))
+        predicted = (ms for ms, known in self._own.ranked(scope) if known.is_valid(scope))
+        shortest = min(recorded, default=next(predicted, None))
+        return None if shortest is None else launch_overhead.removed(shortest, self._own.launch_ms)
 
     def _judged(self, scope: Scope) -> Iterator[Choice]:
         """The choices without regard to exported builds; those that failed verification on this machine come last."""

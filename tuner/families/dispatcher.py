@@ -256,7 +256,8 @@ class Dispatcher:
             self._reload(arrays, wait=True)
 
     def shortest_ms(self, *arrays: Any) -> float | None:
-        """The time that the fastest choice for these arrays probably takes; None if nothing is known about that."""
+        """The time that the fastest choice for these arrays probably takes, without the launch overhead; None if
+        nothing is known about that."""
         op, (_, place) = self.family.operation, self._key(arrays)
         sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         device = self._fixed or self._device_at(device_name(place))

@@ -90,8 +90,7 @@ class Forecast:
         knowledge = Knowledge(library)
         for query, own, tables in zip(self._queries, self._records, self._tables, strict=True):
             knowledge.add_records(own, query)
-            for stored in tables:
-                knowledge.add_table(stored.table, query)
+            knowledge.add_tables([stored.table for stored in tables], query)
         return knowledge.all()
 
     @property
@@ -170,9 +169,7 @@ class Forecast:
         for query, own, tables in zip(self._queries, self._records, self._tables, strict=True):
             own = [record for record in own if model_files.digest_of(record) not in found.records]
             knowledge.add_records(own, query)
-            for table in tables:
-                if few and table.digest not in found.tables:
-                    knowledge.add_table(table.table, query)
+            knowledge.add_tables([each.table for each in tables if few and each.digest not in found.tables], query)
         return {entries[_key(each)]: each.times for each in knowledge.all() if _key(each) in entries}
 
     def train(self) -> None:

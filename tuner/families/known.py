@@ -14,6 +14,7 @@ from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
 from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.deployments import GRAPH
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import lookup
@@ -153,16 +154,26 @@ class Knowledge:
                 ):
                     self._library.records[sizes] = record, 0
 
-    def add_table(self, table: TimeTable, query: Query) -> None:
-        """Add a time table if it serves the query. Times from records, added before, take precedence."""
-        space = query.space
-        if not table.serves(query):
-            return
-        for key, config in table.configs.items():
-            if self._takes(space, config):
-                self._added.append((self._of(space, config), table.times[key], table.launch_ms))
-        if self._with_library:
-            self._added.append((self._library, table.library, table.launch_ms))
+    def add_tables(self, tables: Iterable[TimeTable], query: Query) -> None:
+        """Add those time tables of a kernel that serve the query. Times from records, added before, take precedence.
+
+        At a size at which the kernel was measured in graphs, its other times do not count: calls that a program repeats
+        launch its steps as a graph, which takes less time than to launch one after the other.
+        """
+        space, in_graphs = query.space, set[Sizes]()
+        serving = [table for table in tables if table.serves(query)]
+        for table in sorted(serving, key=lambda table: table.deployment != GRAPH):
+            is_of_graphs = table.deployment == GRAPH
+            for key, config in table.configs.items():
+                times = table.times[key]
+                if not is_of_graphs:
+                    times = {sizes: time_ms for sizes, time_ms in times.items() if sizes not in in_graphs}
+                if self._takes(space, config):
+                    self._added.append((self._of(space, config), times, table.launch_ms))
+            if is_of_graphs:
+                in_graphs.update(table.sizes)
+            if self._with_library:
+                self._added.append((self._library, table.library, table.launch_ms))
 
 
 @functools.lru_cache(maxsize=1 << 14)

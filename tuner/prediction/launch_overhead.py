@@ -28,6 +28,11 @@ def adjusted(time_ms: float, measured_ms: float | None, target_ms: float | None)
     return max(time_ms - (measured_ms - target_ms), time_ms / 2) if measured_ms and target_ms else time_ms
 
 
+def removed(time_ms: float, measured_ms: float | None) -> float:
+    """The time without its launch overhead `measured_ms`; unchanged if that is unknown, and never less than half."""
+    return max(time_ms - (measured_ms or 0.0), time_ms / 2)
+
+
 def all_adjusted(
     times: Mapping[Sizes, float], measured_ms: float | None, target_ms: float | None
 ) -> dict[Sizes, float]:

@@ -10,6 +10,7 @@ from tuner.quoting import quoted
 
 Deployment = Literal["isolated", "graph", "stream", "eager", "cold"]
 ISOLATED: Deployment = "isolated"
+GRAPH: Deployment = "graph"
 # What a record says of each: the state of the caches, and how the kernel was launched unless that was alone.
 CACHES: Mapping[Deployment, str] = {
     "isolated": "warm",

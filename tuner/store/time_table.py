@@ -14,7 +14,7 @@ import numpy as np
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.lockless import cached_property
 from tuner.space.config import Config, ConfigKey, config_key
-from tuner.space.deployments import CACHES, ISOLATED, Deployment
+from tuner.space.deployments import CACHES, GRAPH, ISOLATED, Deployment
 
 if TYPE_CHECKING:
     from tuner.prediction.array_file import Arrays
@@ -57,12 +57,12 @@ class TableHead:
         return json.dumps([*about, sorted(self.conditions.values.items())])
 
     def serves(self, query: Query) -> bool:
-        """Whether it is of the query's device and conditions, of its kernel's current version, and of its options and
-        types."""
+        """Whether it is of the query's device and conditions, of its kernel's current version, of its options and
+        types, and of launches alone or in graphs."""
         options, names = query.scope.options, tuple(query.space.operation.sizes)
         asked = query.kind, query.device, query.conditions, query.version.code
         is_current = (self.kind, self.device, self.conditions, self.code) == asked
-        is_problem = self.names == names and self.types == query.scope.types
+        is_problem = self.names == names and self.types == query.scope.types and self.deployment in (ISOLATED, GRAPH)
         return is_current and is_problem and all(self.options.get(o) == options[o] for o in query.space.fixed_options)
 
     def about(self) -> dict[str, Any]:

@@ -63,8 +63,7 @@ def export(request: ExportRequest) -> Export:
         records[space.name] = [record for record in store.records if _is_exported(record, query)]
         knowledge.add_records(records[space.name], query)
         tables[space.name] = [table for table in time_tables.read(store.files)[0] if table.serves(query)]
-        for table in tables[space.name]:
-            knowledge.add_table(table, query)
+        knowledge.add_tables(tables[space.name], query)
     if not any(records.values()) and not any(table.times for found in tables.values() for table in found):
         raise RequestError(
             f"{request.name}: no times on {device.name}; run `tune cover {request.name} --sizes ...` there first"

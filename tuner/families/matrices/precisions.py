@@ -54,7 +54,10 @@ def copies_ms(sizes: Iterable[int]) -> float:
 
 
 def check_gain(own_ms: float | None, plain_ms: float | None, copies_ms: float = 0.0) -> None:
-    """Raise SetAside if the plain families are expected to be about as fast as this one with copies of operands."""
+    """Raise SetAside if the plain families are expected to be about as fast as this one with copies of operands.
+
+    `own_ms` and `plain_ms` are without the launch overhead, which may differ between the times of two families.
+    """
     if own_ms is None or plain_ms is None or LEAST_GAIN * (own_ms + copies_ms) <= plain_ms:
         return
     copies = f", and copies {copies_ms:.3g} ms" if copies_ms else ""
