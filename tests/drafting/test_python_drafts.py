@@ -209,7 +209,10 @@ def turned(OUT, X, COS, INDEX, seqlen, groups, stride_ob, stride_ol, stride_xb, 
         x += tl.load(INDEX + at * stride_i)
     if MODE == "half":
         x *= tl.load(COS + at)
-    tl.store(OUT + at * stride_ol, x, mask=at < seqlen)
+    rows = OUT + at * stride_ol
+    tl.store(rows, x, mask=at < seqlen)
+    rows += stride_ob
+    tl.store(rows, x, mask=at < seqlen)
 
 
 def run(x, cos, index=None, grouped=False):
@@ -226,7 +229,8 @@ def run(x, cos, index=None, grouped=False):
 
 
 def test_the_host_tells_shapes_and_strides(tmp_path: Path) -> None:
-    """A kernel gets them under other names; what the host changes before the launch is asked for."""
+    """A kernel gets them under other names; what the host changes before the launch is asked for. An address that is
+    moved by a stride is no address of the stride."""
     (tmp_path / "host.py").write_text(HOST)
     text = PythonDraft(tmp_path / "host.py", None, tmp_path / "host.yaml").text()
     (tmp_path / "host.yaml").write_text(text)

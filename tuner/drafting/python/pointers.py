@@ -25,8 +25,9 @@ class Pointers:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self._assigned.setdefault(name, []).append(value)
-                case ast.AugAssign(target=ast.Name(id=name), value=value):
-                    self._assigned.setdefault(name, []).append(value)
+                case ast.AugAssign(target=ast.Name(id=name), op=how, value=value):
+                    # The address that `p += stride` gives begins where `p` does, not at `stride`.
+                    self._assigned.setdefault(name, []).append(ast.BinOp(ast.Name(name, ast.Load()), how, value))
         self.read, self.written, self.passed, self.accumulated = set[str](), set[str](), set[str](), set[str]()
         self.indices = set[str]()  # what they hold is a part of addresses
         self.addressing = set[str]()  # all names that addresses read
