@@ -52,7 +52,8 @@ def test_knobs_are_what_the_kernel_reads(tmp_path: Path, tune: Tune) -> None:
 struct Node {{ int keys[ORDER]; }};
 __global__ void f(float *y, const Node *nodes, int mode, int n) {{
     {I}
-    if (i < n) y[i] = (mode == ADD ? TILE : mode == SCALE ? OFTEN : 0) + at(i) + nodes[i].keys[0];
+    for (int k = 0; k < TILE; k += OFTEN)
+        if (i < n) y[i] = (mode == ADD ? 1 : mode == SCALE ? k : 0) + at(i) + nodes[i].keys[0];
 }}
 __global__ void g(float *y) {{ y[0] = OTHER + HIDDEN; }}
 """

@@ -85,3 +85,40 @@ def test_a_name_without_which_the_source_stops_is_a_knob(tmp_path: Path, tune: T
 def test_names_of_compilers_and_headers_are_no_flags(test: str, tmp_path: Path, tune: Tune) -> None:
     data, _ = drafted(tmp_path, tune, CODE.format(head="", test=test))
     assert not data["parameters"]
+
+
+def test_a_number_is_a_knob_where_it_shapes_the_work_and_not_the_result(tmp_path: Path, tune: Tune) -> None:
+    """SCALE, BIAS and ALIVE only enter results; ITEMS, beside the block size that a launch chooses, is what a thread
+    does, and STEP, MODE and HOP are in an index, a condition and a loop."""
+    file = tmp_path / "f.cu"
+    file.write_text(
+        """#define SCALE 3
+#define BIAS 7
+#define ALIVE 1
+#define ITEMS 4
+#define STEP 2
+#define MODE 1
+#define HOP 2
+struct cell { float x; int state; };
+__device__ float moved(float a) { return a + 0.25f * BIAS; }
+__global__ void f(float *y, const float *x, int n) {
+    int i = blockIdx.x * blockDim.x * ITEMS + threadIdx.x;
+    for (int k = 0; k < ITEMS; k++) {
+        for (int j = 0; j < n; j += HOP) y[j] = x[j] / 3.0f;
+        int at = i + k * blockDim.x;
+        if (at < n) {
+            cell c;
+            c.state = ALIVE;
+            y[at] = SCALE * moved(x[at]) + x[at * STEP % n] * c.state;
+            if (n == MODE + 1) y[at] = 1;
+        }
+    }
+}
+"""
+    )
+    assert tune("new", file).status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
+    for name in ("SCALE: [3]", "BIAS: [7]", "ALIVE: [1]"):
+        assert f"# {name}    # no knob: it only enters what is computed" in text
+    assert {*data["parameters"]} == {"ITEMS", "STEP", "MODE", "HOP", "block_size_x"}
+    assert (data["block"], data["grid"]) == (["block_size_x"], ["ceil_div(n, ITEMS * block_size_x)"])

@@ -66,7 +66,7 @@ def test_files_that_are_named_are_one_program(tmp_path: Path, tune: Tune) -> Non
     assert (data["source"], data["include"], guessed(text)) == ("f_files.cu", ["include"], [])
     assert [a["shape"] for a in data["operation"]["arguments"] if "shape" in a] == [["2 * n"], ["n"]]
     assert (data["grid"], data["block"], {*data["parameters"]}) == (
-        ["ceil_div(n, BLOCK)"], ["BLOCK"], {"BLOCK", "STEP"},
+        ["ceil_div(n, BLOCK)"], ["BLOCK"], {"BLOCK"},
     )  # fmt: skip
     checked(tmp_path / "f.yaml", tune, "--compile")
 

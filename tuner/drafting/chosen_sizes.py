@@ -26,7 +26,8 @@ class ChosenSizes(Facts):
 
     @cached_property
     def reasons(self) -> dict[str, str]:
-        """Why macros and constants are no knobs: they are extents, the host reads them, or they bound a window.
+        """Why macros and constants are no knobs: they are extents, the host reads them, they bound a window,
+        or they only enter what is computed.
 
         Host code was written for the number of the source, except where it chooses a grid or a block by it.
         """
@@ -41,6 +42,8 @@ class ChosenSizes(Facts):
                 found[name] = f"host code reads it: {self._read_by_host[name]}"
             elif re.search(rf"= - {name} ; \w+ < = {name} ", self.body):
                 found[name] = "the kernel's loops run from its negative to it"
+            elif self.is_quantity(name):
+                found[name] = "it only enters what is computed"
         return {name: found[name] for name in self.numbers if name in found}
 
     @cached_property

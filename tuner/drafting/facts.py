@@ -247,6 +247,17 @@ class Facts:
         own = {name: value for name, value in numbers.items() if name not in hidden}
         return {name: value for name, value in own.items() if not roles.is_case(name, self.body)}
 
+    def is_quantity(self, name: str) -> bool:
+        """Whether a constant only enters the kernels' results, so that it is no knob."""
+        return roles.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats)
+
+    @cached_property
+    def _floats(self) -> set[str]:
+        """The names of the kernels' floating-point numbers, of arrays of them, and of their types."""
+        own = [p for step in self.steps for p in step.parameters or () if p.dtype and DTYPES[p.dtype].kind == "real"]
+        types = {"float", "double", *(p.type for p in own if p.type.isidentifier())}
+        return {*types, *(p.name for p in own), *re.findall(rf"\b(?:{'|'.join(sorted(types))}) (\w+)", self.body)}
+
     @cached_property
     def body(self) -> str:
         """The tokens of all steps, joined by blanks."""

@@ -23,6 +23,12 @@ _POINTER = (
 )
 _AS_IF = {"in": "{0} [ 0 ] + 0 ", "out": "0 ; {0} [ 0 ] = 0 ; 0 ", "inout": "{0} [ 0 ] + = 0 "}
 MOST_CALLS = 4  # of functions within functions
+_FLOATING = r"\b\d+(?:\.\d*)?[eE]|\b\d+\.\d*|\b(?:r?sqrt|cbrt|exp2?|log(?:2|10)?|pow|sin|cos|tanh?|f?abs)f? \("
+_HEADER = re.compile(r"^ *(?:else )?(?:if|while) \( [^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)|^ *else\b")
+_NO_VALUE = re.compile(
+    r"^ *(?:(?:const|static|unsigned|__shared__) )*(?:int|unsigned|long|short|char|bool|auto|size_t|u?int\d*(?:_t)?) "
+    r"|\b(?:for|while|switch|case|pragma|__shared__)\b"
+)
 _COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
 _COMPOUND = r"(?:[-+*/%|&^]|< <|> >) = "
 
@@ -148,6 +154,44 @@ def is_case(name: str, body: str) -> bool:
     return (
         0 < uses == len(re.findall(rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] =|\bcase {name} :", body))
     )
+
+
+def is_quantity(name: str, text: str, floats: Collection[str]) -> bool:
+    """Whether a constant is only stored as it is, or a term or factor of floating-point numbers: another value computes
+    something else.
+
+    text: tokens of the kernels and of the functions that they call, joined by blanks
+    floats: names of floating-point numbers, their arrays and their types
+    """
+    evidence = rf"{_FLOATING}|\b(?:{'|'.join(map(re.escape, sorted({*floats, 'float', 'double'})))})\b"
+    found = False
+    for each in re.split("[;{}]", text):
+        statement = _HEADER.sub("", each[_end_of_loop(each) :])
+        if re.search(rf"\b{name}\b", each) is None:
+            continue
+        if re.search(rf"\b{name}\b", each[: len(each) - len(statement)]) or _NO_VALUE.search(statement):
+            return False
+        if re.search(rf"[<>%] (?:= )?{name}\b|\b{name} [<>%]|[(,] {name} [,)]", statement):
+            return False  # a bound, or an argument of a function
+        is_stored = re.search(rf"(?:\]|\. \w+) = {name} *$", statement) is not None
+        whole = statement
+        while (outside := re.sub(r"\[[^\[\]]*\]", "", whole)) != whole:
+            whole = outside
+        is_float = re.search(r"(?<![<>=!]) = (?!=)|\breturn\b", whole) and re.search(evidence, whole)
+        if not re.search(rf"\b{name}\b", whole) or not (is_stored or is_float):
+            return False
+        found = True
+    return found
+
+
+def _end_of_loop(piece: str) -> int:
+    """Where the last part of a loop's head ends in `i += 2 ) y [ i ] = 0`; 0 without one."""
+    depth = 0
+    for bracket in re.finditer(r"[()]", piece):
+        depth += 1 if bracket[0] == "(" else -1
+        if depth < 0:
+            return bracket.end()
+    return 0
 
 
 def is_divisor(names: Collection[str], body: str) -> bool:

@@ -28,6 +28,7 @@ _BLOCK = (64, 128, 256, 512)  # guessed threads of a block along one axis
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
 _NEAR = 200  # characters between related tokens; bounds the time of a match
+_OF_LAUNCH = re.compile(r"\bblockDim\b|\bget_local_size\b")  # other factors are elements of a thread
 _BLOCK_NAME = re.compile(
     r"(?i)k?_?(block|threads?|n_?threads|num_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
 )
@@ -170,7 +171,7 @@ def spaced(code: str, knobs: Collection[str], axis: int) -> str:
     for match in re.finditer(thread, code):
         before, after = code[max(0, match.start() - _NEAR) : match.start()], code[match.end() : match.end() + _NEAR]
         products = re.search(rf"({_PRODUCT})\s*\+\s*$", before), re.match(rf"\s*\+\s*({_PRODUCT})", after)
-        found += [product[1] for product in products if product]
+        found += [product[1] for product in products if product and not _OF_LAUNCH.search(product[1])]
     factors = (re.findall(r"[A-Za-z_]\w*", re.sub(r"\([^()]*[-+/%][^()]*\)", "", text)) for text in found)
     for stride in strides:
         if stride in knobs or stride.isdecimal():
