@@ -100,7 +100,7 @@ def test_it_is_told_that_a_product_is_too_small_for_a_precision() -> None:
     [
         (lambda b: b, 0.5, "its kernels are expected to take 0.5 ms, which"),
         (np.asfortranarray, 0.5, "its kernels are expected to take 0.5 ms, and copies 0.03 ms, which"),
-        (np.asfortranarray, 0.44, "its kernels are expected to take 0.44 ms, and copies 0.03 ms, which"),
+        (np.asfortranarray, 0.4, "its kernels are expected to take 0.4 ms, and copies 0.03 ms, which"),
     ],
     ids=["matrices", "a transposed view", "a transposed view, but for whose copy it would be faster"],
 )
@@ -116,7 +116,7 @@ def test_it_is_told_that_a_precision_would_not_be_faster(
     monkeypatch.setattr(Dispatcher, "shortest_ms", lambda *_: next(times))
     why = Matmul().explain(A, b, precision="fp32x3").why
     assert why.endswith(
-        f"; precision 'fp32x3' is set aside: {told} is not 1.1 times as fast as the 0.5 ms expected without it"
+        f"; precision 'fp32x3' is set aside: {told} is not 1.2 times as fast as the 0.5 ms expected without it"
     )
     assert why.startswith(tuner.matmul.explain(A, b).why)
 

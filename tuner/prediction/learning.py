@@ -14,7 +14,7 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Mask, Traits
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import LEAST_NEAR, STRANGE, Learnt, cautious, distance_penalties, expected_errors, risks
+from tuner.prediction.learnt import LEAST_NEAR, LOSS, STRANGE, Learnt, doubts, expected_errors, penalties, variances
 from tuner.prediction.nearness import Pairs, inverse, matvec, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
@@ -25,13 +25,9 @@ FOLDS = 6  # of the cross-validation
 LEAST_LAUNCH, MOST_LAUNCH, TOLD_LAUNCH = 0.9, 0.01, 1.5
 DEVIATION, NOISE = 0.3, 0.05  # standard deviations of the log residuals and of the noise of a log time
 MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
-# Shares by which a kernel must be predicted to beat the library, of which cross-validation chooses one. With 0.03 in
-# place of 0, the signs of `risks` and LIBRARY_PENALTY, no choice was over 3 % slower than the library, in place of 25
-# of 1,335 at held-out sizes of gemm16 and gemm16_nt, and choices were 3 % slower on average. At fresh sizes 0.03 was
-# too little: one kernel in eighty, predicted to win by 0.1 %, took 10 % longer than the library.
-CAUTIONS = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
-# The choice of caution adds to the mean regret LOSS_WEIGHT x the share of sizes more than LOSS slower than the library.
-LOSS, LOSS_WEIGHT = 0.03, 0.1
+# Standard deviations by which a kernel must be predicted to beat the library. Cross-validation chooses the one with the
+# least mean regret, to which it adds LOSS_WEIGHT x the share of sizes more than LOSS slower than the library.
+CAUTIONS, LOSS_WEIGHT = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0), 2.0
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # candidates for the share of multiprocessors that take blocks
 RESIDENT = (1, 2, 3, 4, 5, 6, 8)  # candidates for the resident blocks per multiprocessor
 LEAST_TRAIT_SIZES = 12  # with fewer sizes, traits are not estimated
@@ -134,8 +130,9 @@ class Learner:
         fold = np.arange(count) % FOLDS
         kept = [fold != each for each in range(min(FOLDS, count))]
         every, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float), self._floors)
-        by_pair, risk, has_library = list[Array](), risks(self._is_kernel), not self._is_kernel.all()
-        predicted = np.full((count, entries), np.inf)
+        by_pair, has_library = list[Array](), not self._is_kernel.all()
+        predicted, doubtful = np.full((count, entries), np.inf), np.zeros((count, entries))
+        longer = np.zeros((count, entries))
         for mask, coefficients in zip(kept, others, strict=True):
             predicted[~mask] = sums(self._terms[~mask], coefficients, self._unseen_in(self._relative[mask]))
         residuals = [self._residuals(coefficients) for coefficients in (every, *others)]
@@ -145,27 +142,37 @@ class Learner:
             weights = matvec(inverted, residuals[0][rows, entry])
             in_other_fold = fold[rows][:, None] != fold[rows]
             nearest = (covariance * in_other_fold).max(axis=1, initial=0.0)
-            penalties = distance_penalties(nearest, self._is_kernel[entry], has_library)
             for each in {*map(int, fold[rows])}:  # leave-one-out formulas: Rasmussen and Williams, section 5.4.2
                 held_out, of_fold = np.flatnonzero(fold[rows] == each), residuals[each + 1][rows, entry]
                 product = matvec(inverted[held_out], of_fold)
                 interpolated = of_fold[held_out] - solve(inverted[np.ix_(held_out, held_out)], product)
-                predicted[rows[held_out], entry] *= np.exp(interpolated + penalties[held_out])
+                predicted[rows[held_out], entry] *= np.exp(interpolated)
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
             squares = np.nan_to_num(squares, posinf=0.0)
             by_pair.append(np.stack([weights, squares], axis=1))
             shares = (covariance * in_other_fold) ** 2
             expected = expected_errors(matvec(shares, squares), shares.sum(axis=1))
-            predicted[rows, entry] *= np.exp(risk[entry] * expected)
-            if self._is_kernel[entry]:
+            is_kernel = self._is_kernel[entry]
+            longer[rows, entry] = penalties(expected, nearest, is_kernel)
+            doubtful[rows, entry] = variances(expected, nearest)
+            if is_kernel:
                 predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
-        caution, regret = self._validated(predicted, kept, np.ones(entries, bool))
-        of_kernels = regret
-        if self._is_kernel.all():
-            caution = 0.0  # there is no library to be careful of
-        else:
-            _, of_kernels = self._validated(predicted, kept, self._is_kernel)
+        alone = (predicted * np.exp(longer))[:, None]
+        caution, of_kernels = 0.0, self._validated(alone, kept, self._is_kernel)[1]
+        regret = of_kernels
+        if has_library:
+            number, regret = self._validated(self._beside_library(predicted, doubtful), kept, np.ones(entries, bool))
+            caution = CAUTIONS[number]
         return np.concatenate(by_pair).astype(np.float32), every, caution, regret, of_kernels
+
+    def _beside_library(self, predicted: Array, doubtful: Array) -> Array:
+        """The predicted times as they are compared where the library is a candidate, [sizes, cautions, entries].
+        `doubtful` are the variances of log times."""
+        rows, library = np.arange(len(predicted)), np.flatnonzero(~self._is_kernel)
+        runs = library[np.where(self._known[:, library], predicted[:, library], np.inf).argmin(axis=1)]
+        longer = doubts(np.array(CAUTIONS)[:, None], doubtful[:, None], doubtful[rows, runs][:, None, None])
+        times: Array = predicted[:, None] * np.where(self._is_kernel, np.exp(longer), 1.0)
+        return times
 
     def _unseen_in(self, relative: Array) -> Mask:
         """Mark the terms of unaligned rows that are 0 at all sizes, [entries, terms]; all library routines are one."""
@@ -183,8 +190,9 @@ class Learner:
         logs = np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0)
         return np.where(self._is_kernel, np.clip(logs, -MOST_RESIDUAL, MOST_RESIDUAL), logs)
 
-    def _validated(self, predicted: Array, kept: Sequence[Mask], among: Mask) -> tuple[float, float]:
-        """The best caution on held-out sizes, and its mean regret, if the entries to choose from are those of `among`.
+    def _validated(self, predicted: Array, kept: Sequence[Mask], among: Mask) -> tuple[int, float]:
+        """The number of the best caution on held-out sizes, and its mean regret, if the choice is among the entries of
+        `among`. `predicted` are the times at each caution, [sizes, cautions, entries].
 
         The regret is NaN if the best configuration of the nearest size does as well, or if too few sizes are held out.
         """
@@ -195,10 +203,10 @@ class Learner:
         compared = [self._compared(predicted, rows, places, times, among) for rows in kept]
         regrets, losses, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(regrets) < LEAST_SIZES:
-            return CAUTIONS[0], math.nan
+            return 0, math.nan
         means = regrets.mean(axis=0)
         chosen = int(np.argmin(means + LOSS_WEIGHT * (losses > LOSS).mean(axis=0)))
-        return CAUTIONS[chosen], float(means[chosen]) if means[chosen] < nearest.mean() else math.nan
+        return chosen, float(means[chosen]) if means[chosen] < nearest.mean() else math.nan
 
     def _compared(
         self, predicted: Array, kept: Mask, places: Array, elsewhere: Array, among: Mask
@@ -206,9 +214,10 @@ class Learner:
         """Compare the model with the best, the library and the nearest size, at held-out sizes of at least two entries.
 
         Returns the regrets of the predictions, [held-out sizes, cautions]; their slowdowns over the library, of the
-        same shape; and the regrets of taking the best entry of the nearest size, [held-out sizes]. `kept` marks the
-        sizes that are not held out, `places` are the logarithms of sizes, `elsewhere` the times as seen from another
-        size, `among` the entries to choose from.
+        same shape; and the regrets of taking the best entry of the nearest size, [held-out sizes]. `predicted` are the
+        predictions at each caution, [sizes, cautions, entries]; `kept` marks the sizes that are not held out; `places`
+        are the logarithms of sizes; `elsewhere` are the times as seen from another size; the choice is among the
+        entries of `among`.
         """
         others = np.isfinite(elsewhere) & kept[:, None]
         shared = self._known & among & ~kept[:, None] & others.any(axis=0)
@@ -216,8 +225,7 @@ class Learner:
         shared, times = shared[held_out], self._times[held_out]
         best = np.where(shared, times, np.inf).min(axis=1)
         library = np.where(shared & ~self._is_kernel, times, np.inf).min(axis=1)
-        expected = cautious(predicted[held_out][:, None], np.array(CAUTIONS)[:, None], self._is_kernel)
-        choice = np.where(shared[:, None], expected, np.inf).argmin(axis=2)
+        choice = np.where(shared[:, None], predicted[held_out], np.inf).argmin(axis=2)
         chosen = np.take_along_axis(times, choice, axis=1)
         in_common = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
         near = np.where(in_common, squared_distances(places[held_out], places), np.inf).argmin(axis=1)

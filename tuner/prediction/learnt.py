@@ -8,18 +8,17 @@ import numpy as np
 
 from tuner.prediction.amounts import Array, Indices, Mask
 
-# All of these are in units of log time: 0.1 lengthens a time by about 10 %.
+# All of these but STRANGE and LEAST_NEAR are in units of log time: 0.1 lengthens a time by about 10 %.
 DISTANCE_PENALTY = 0.1  # for a kernel without any training size nearby; in proportion to the distance, if there is one
-# The same where the library is a candidate, in proportion to the squared distance, so that it costs little where tables
-# are dense: a kernel is not chosen in place of the library far from where it was measured.
-LIBRARY_PENALTY = 0.3
-# Factor on the time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost terms
-# may be wrong by as much. With 0.15 in place of 0.3, two of 182 fresh sizes got a kernel that took 1.45 and 1.7 times
-# as long as the library, where it was predicted to take half.
+RISK = 0.5  # by how much a kernel's time is longer per unit of its expected error
+# Factor on a kernel's time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost
+# terms may be wrong by as much. With 0.15 in place of 0.3, two of 182 fresh sizes got a kernel that took 1.45 and 1.7
+# times as long as the library, where it was predicted to take half.
 STRANGE, LEAST_NEAR = 3.0, 0.3
-# By how much a time is longer per unit of the expected prediction error; that of the library is shorter by as much. So
-# a kernel is chosen only where it is faster by a pessimistic prediction than the library by an optimistic one.
-RISK = 0.5
+# Where the library is a candidate, RISK and DISTANCE_PENALTY do not apply. A kernel's time is longer by as many
+# standard deviations of the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
+LOSS = 0.03
+NOISE = 0.02  # the standard deviation of a log time that was measured at the same size
 PRIOR_ERROR, PRIOR_WEIGHT = 0.1, 0.3  # prior of the expected error, and the number of sizes that the prior counts as
 
 
@@ -31,9 +30,9 @@ class Learnt(NamedTuple):
     of unaligned rows], marks terms that were 0 at every training size. `counts`, [entries], is the number of pairs of
     each entry. `sizes`, [pairs], are the indices of the pairs' sizes; `shared`, [sizes, columns], are the features of
     the sizes and `own`, [pairs, 6], those of the pairs (see `Features`). `weights`, [pairs], are the weights of the
-    Gaussian process, `errors`, [pairs], the squared errors of leave-out predictions of log time. `caution` is the share
-    by which a kernel must be predicted to beat the library. `regret` is the mean regret in cross-validation, NaN if the
-    model must not be used; `kernels_regret` is the same without the library.
+    Gaussian process, `errors`, [pairs], the squared errors of leave-out predictions of log time. `caution` is the
+    number of standard deviations by which a kernel must be predicted to beat the library. `regret` is the mean regret
+    in cross-validation, NaN if the model must not be used; `kernels_regret` is the same without the library.
     """
 
     traits: Array
@@ -59,21 +58,24 @@ class Learnt(NamedTuple):
         return places
 
 
-def risks(is_kernel: Mask) -> Array:
-    """RISK for each entry, with its sign."""
-    return np.where(is_kernel, RISK, -RISK)
+def penalties(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
+    """How much longer in log time kernels count where they are compared with each other. `errors` are the expected
+    ones, and `nearest` is the similarity of each entry's nearest training size, from 0 to 1."""
+    lengthened: Array = is_kernel * (DISTANCE_PENALTY * (1 - nearest) + RISK * errors)
+    return lengthened
 
 
-def distance_penalties(nearest: Array, is_kernel: Mask, has_library: bool) -> Array:
-    """The penalties of entries whose nearest training sizes are this similar, from 0 to 1."""
-    away = 1 - nearest
-    penalties: Array = is_kernel * away * (DISTANCE_PENALTY + LIBRARY_PENALTY * has_library * away)
-    return penalties
+def variances(errors: Array, nearest: Array) -> Array:
+    """The variances of predicted log times; the arguments are those of `penalties`."""
+    squares: Array = errors**2 * (1 - nearest**2) + NOISE**2
+    return squares
 
 
-def cautious(times: Array, caution: Array | float, is_kernel: Mask) -> Array:
-    """Lengthen the times of kernels by the share `caution`, so that a kernel must beat the library by that much."""
-    return np.where(is_kernel, times * (1 + caution), times)
+def doubts(caution: Array | float, own: Array, of_library: Array | float) -> Array:
+    """How much longer in log time kernels count where they are compared with the library. `own` are the variances of
+    their log times, `of_library` is that of the library's."""
+    lengthened: Array = caution * np.sqrt(own + of_library) - LOSS
+    return lengthened
 
 
 def expected_errors(squares: Array, weights: Array) -> Array:

@@ -17,11 +17,12 @@ measured with unaligned rows has no prediction for unaligned rows.
 
 Cross-validation decides whether the model is trusted. Each fold of the sizes is held out once and predicted from the
 others. The model is used only if, over at least LEAST_SIZES held-out sizes, its choices have a lower mean regret than
-the best configuration of the nearest size. The same predictions determine the caution: the share by which a kernel must
-be predicted to beat the library, so that the chosen kernel is rarely slower than the library. They also show where
-predictions err. Among several configurations with similar predicted times, the minimum is probably an underestimate
-(the winner's curse), so times are lengthened if predictions at nearby sizes were wrong. `benchmarks/lookup.py` compares
-the look-up by this model with the look-up by the nearest size on recordings; the model was never worse.
+the best configuration of the nearest size. The same predictions determine the caution: the number of standard
+deviations by which a kernel must be predicted to beat the library, so that the chosen kernel is rarely slower than the
+library. They also show where predictions err. Among several configurations with similar predicted times, the minimum is
+probably an underestimate (the winner's curse), so times are lengthened if predictions at nearby sizes were wrong.
+`benchmarks/lookup.py` compares the look-up by this model with the look-up by the nearest size on recordings; the model
+was never worse.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.learnt import (
     LEAST_NEAR,
     PRIOR_ERROR,
+    RISK,
     STRANGE,
-    cautious,
-    distance_penalties,
+    doubts,
     expected_errors,
-    risks,
+    penalties,
+    variances,
 )
 from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
 from tuner.prediction.nearness import Nearness, scales_of
@@ -134,8 +136,6 @@ class TimeModel:
         scales = scales_of(self._cost.has_tiles, widths)
         self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, scales)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
-        self._cautions = cautious(np.ones(len(self._is_kernel)), learnt.caution, self._is_kernel)
-        self._risks = risks(self._is_kernel)
         self._least_near = LEAST_NEAR * self._is_kernel
         self.regret, self.kernels_regret = (
             None if math.isnan(each) else float(each) for each in (learnt.regret, learnt.kernels_regret)
@@ -162,24 +162,32 @@ class TimeModel:
         amounts = self._cost.amounts([tuple(sizes.values())])
         schedule = self._cost.schedule(amounts, self._capacity)
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
-        times *= np.exp(self._risks * PRIOR_ERROR)
+        times *= np.exp(prior := RISK * PRIOR_ERROR * self._is_kernel)
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time.
-        best, done = math.inf, 0
+        best, done, of_library = math.inf, 0, None
         while done < len(ranked) and times[ranked[done]] < best:
             batch = ranked[done : done + BATCH]
-            times[batch] *= self._residuals(batch, self._cost.features(amounts, schedule, batch), strange)
+            factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch), strange)
+            times[batch] *= factors
+            is_kernel = self._is_kernel[batch]
+            own = variances(errors, nearest)
+            if done == 0 and not is_kernel.all():
+                of_library = own[np.where(is_kernel, np.inf, times[batch]).argmin()]
+            if of_library is None:
+                longer = penalties(errors, nearest, is_kernel)
+            else:
+                longer = is_kernel * doubts(self._learnt.caution, own, of_library)
+            times[batch] *= np.exp(longer - prior[batch])
             best = min(best, times[batch].min())
             done += BATCH
-        predicted[self._positions[ranked]] = (times * self._cautions)[ranked]
+        predicted[self._positions[ranked]] = times[ranked]
         return predicted
 
-    def _residuals(self, entries: Indices, size: Features, strange: float) -> Array:
-        """The interpolated residuals of these entries at a size, with the penalties for uncertainty, as time factors.
-
-        `times` has already applied the penalty of PRIOR_ERROR.
-        """
+    def _residuals(self, entries: Indices, size: Features, strange: float) -> tuple[Array, Array, Array]:
+        """Of these entries at a size: the interpolated residuals, as factors on the times; the expected errors; and the
+        similarities of the nearest training sizes. A kernel whose nearest is below LEAST_NEAR also gets `strange`."""
         counts = self._learnt.counts[entries]
         first = counts.cumsum() - counts
         near = self._nearness.near(entries, size)
@@ -190,10 +198,8 @@ class TimeModel:
         np.multiply(near, near, out=summands[1])
         np.multiply(summands[1], errors, out=summands[2])
         residuals, shares, squares = np.add.reduceat(summands, first, axis=1)
-        penalties = distance_penalties(nearest, self._is_kernel[entries], not self._is_kernel.all())
-        penalties = penalties + self._risks[entries] * (expected_errors(squares, shares) - PRIOR_ERROR)
-        factors: Array = np.exp(residuals + penalties) * np.where(nearest < self._least_near[entries], strange, 1.0)
-        return factors
+        factors: Array = np.exp(residuals) * np.where(nearest < self._least_near[entries], strange, 1.0)
+        return factors, expected_errors(squares, shares), nearest
 
 
 def _times(measured: Sequence[Measured], sizes: Sequence[Sizes]) -> Array:

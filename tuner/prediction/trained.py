@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.prediction.grid_table import GridTable
     from tuner.prediction.grids import Sizes
 
-FORMAT, VERSION = "tuner model", 1
+FORMAT, VERSION = "tuner model", 2
 LEVELS = 65535  # to which features and weights are rounded in a file, over the range of their column
 ROUNDED = ("own", "weights")
 

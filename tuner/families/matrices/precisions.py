@@ -11,7 +11,7 @@ PLAIN = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # each multiplies numbers of 
 FAMILIES = {"fp32x3": ("sgemm3x",)}  # by precision: those that sum products of parts of numbers
 LEAST_SIDE, LEAST_PRODUCTS = 256, 1 << 28  # of smaller products, to split the operands takes too long
 MOST_PRODUCTS_COMPARED = 1 << 33  # of larger products, the plain families are never as fast
-LEAST_GAIN = 1.1  # times the speed of the plain families; with less, what is predicted may be the wrong way round
+LEAST_GAIN = 1.2  # times the speed of the plain families; with less, what is predicted may be the wrong way round
 # What a copy of an operand takes, as measured on an H200 with torch: bytes that are copied per ms, and the least time,
 # which is the host's.
 COPIED_PER_MS, LEAST_COPY_MS = 5e8, 0.03
