@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 
 import tuner
 from tuner import errors
@@ -36,3 +38,9 @@ def test_every_error_is_public() -> None:
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
     drawn = re.findall(r"^    ((?:  )*)(\w+)  +\w", errors.__doc__ or "", re.MULTILINE)
     assert [(len(indent) // 2, name) for indent, name in drawn] == tree(TunerError)
+
+
+def test_windows_is_told_to_use_wsl() -> None:
+    code = "import sys; sys.platform = 'win32'; import tuner"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == "ImportError: tuner needs Linux; on Windows, install it in WSL 2"

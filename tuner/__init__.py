@@ -8,7 +8,11 @@ Importing it is fast: Kernel Tuner, Optuna, pydantic and YAML are only imported 
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
+
+if sys.platform == "win32":  # before a module that Windows lacks, such as fcntl, says less
+    raise ImportError("tuner needs Linux; on Windows, install it in WSL 2")
 
 from tuner.errors import (
     ArgumentError,
