@@ -343,9 +343,12 @@ def test_a_square_of_1024_is_multiplied_by_tensor_cores_only_where_that_is_asked
     tuner.matmul(a, b, precision="fp32x3", wait=True)
     assert tuner.matmul.explain(a, b, precision="fp32x3").kernel == KERNEL
     assert not tuner.matmul.explain(a, b).kernel.startswith("sgemm3x")
-    few = tuner.matmul.explain(a[:512, :704].contiguous(), b[:704, :896].contiguous(), precision="fp32x3")
+    few = tuner.matmul.explain(a[:512, :512].contiguous(), b[:512, :512].contiguous(), precision="fp32x3")
+    turned = tuner.matmul.explain(a.T, b.T, precision="fp32x3")
     assert not few.kernel.startswith("sgemm3x"), "to split so few numbers takes longer than it saves"
-    assert "precision 'fp32x3' is set aside: " in few.why
+    assert not turned.kernel.startswith("sgemm3x"), "so do copies of both"
+    assert "precision 'fp32x3' is set aside: batch * M * N * K is below" in few.why
+    assert "precision 'fp32x3' is set aside: its kernels are expected to take" in turned.why
     operator = tuner.torch.operator("sgemm3x_test::product", "sgemm3x")
     c = torch.empty((1, 1024, 1024), device="cuda")
     operator.out(c, a[None], b[None])
