@@ -44,8 +44,8 @@ def _shipped_file(name: str) -> Path:
 
 
 def own() -> tuple[list[CatalogEntry], list[str]]:
-    """The user's kernels, each file once, and messages about files and folders that could not be read. A file tuned
-    before, in another folder than the current one, gives none.
+    """The user's kernels, each file once, and messages about files and folders that could not be read. There is no
+    message about a file that is only known because it was tuned before, and that is not below the current folder.
 
     They come from the project of the current folder, the folders in TUNER_SPACES, and the files tuned before, if these
     still exist.
@@ -128,8 +128,8 @@ def known(name: str) -> bool:
 
 
 def _here(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
-    """Of several files with the same name, that of the current project alone, if it has one: other copies of a project
-    are known from tuning them, or from TUNER_SPACES."""
+    """`entries` without those whose name also belongs to a file of the current project. Such files are in other copies
+    of the project, which are known because they were tuned or because TUNER_SPACES names them."""
     entries = list(entries)
     of_project = {entry.name for entry in entries if entry.origin.startswith(PROJECT)}
     return [entry for entry in entries if entry.origin.startswith(PROJECT) or entry.name not in of_project]
@@ -243,7 +243,8 @@ def load(kernel: str | Space) -> Space:
 
 
 def _kept(path: Path, name: str) -> Space:
-    """The Space in a file, whose own files are read, too, if they are kept. Its name finds it even if they vanish."""
+    """The Space in a file. In a block of `snapshot.kept`, the files that it names are read at once, too; from then on,
+    `load` finds the Space by its name even if these files vanish."""
     space = snapshot.once(("space", os.path.realpath(path)), lambda: _with_files(_read(path, name)))
     return snapshot.once(("space", space.name), lambda: space)
 

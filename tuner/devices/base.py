@@ -87,7 +87,9 @@ class Device(ABC):
     on_processor = False  # whether it is the CPU that also runs the compilers, which then disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver completes compilation at the first launch, and caches the result
-    place = ""  # identifies it in all processes of the machine; empty for a CPU: builds disturb its times anyway
+    # Identifies the device in all processes of the machine, so that they can take turns to measure on it. Empty for a
+    # CPU, where turns would not help: builds disturb its times anyway.
+    place = ""
     package: str | None = None  # pip name of the Python package that drives it
     units: int = 1  # multiprocessors or CPU cores
     conditions: Conditions = DEFAULT  # of its trials, as they were when it was opened

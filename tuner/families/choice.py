@@ -211,8 +211,8 @@ class FamilyTable:
         yield from others
 
     def shortest_ms(self, sizes: Mapping[str, int]) -> float | None:
-        """The time of the fastest configuration at these sizes, as records say, or else the time model, without the
-        launch overhead, which calls in a row do not wait for; None if neither know one."""
+        """The time of the fastest configuration at these sizes, without the launch overhead, which calls in a row do
+        not wait for. It is from records, or else predicted by the time model; None if neither has a time."""
         scope = self.scope(sizes)
         key = tuple(scope.sizes.values())
         recorded = [known.times[key] for known in self._recorded.get(key, [])]

@@ -11,7 +11,8 @@ is therefore
 without rounding up, so that the quotient is the work of one whole block. If the blocks are persistent, each loops over
 tiles. Then the formula has the number of tiles instead of blocks, and the number of blocks instead of multiprocessors.
 
-Three properties of each entry are estimated from its times (see `Traits`):
+An entry is a configuration of a kernel, or a routine of the vendor library. Three properties of each entry are
+estimated from its times (see `Traits`):
 
 - `slots`, the multiprocessors that take blocks. The blocks of a cluster share one group of multiprocessors (NVIDIA's
   "H100 Tensor Core GPU Architecture"). If a group has too few multiprocessors left for another cluster, they stay idle.

@@ -48,8 +48,9 @@ class Hints:
 
     `warm` are promising configurations to measure first, best first. `block` names the parameters whose product is the
     number of threads per block. `first` are configurations that must be measured, such as the default; they come right
-    after the best of `warm`. `experiences` are searches of similar problems, the most similar first. Strategies that
-    do not judge them take their best configurations, in turn, after `warm`.
+    after the best of `warm`. `experiences` are searches of similar problems, the most similar first. Only
+    `ExperiencedGP` judges how well they agree with this search. All other strategies measure the best configurations of
+    the experiences after `warm`, one of each experience in turn.
     """
 
     warm: Sequence[Mapping[str, Value]] = ()

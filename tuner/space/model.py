@@ -120,7 +120,7 @@ class Operation:
 
     @cached_property
     def takers(self) -> Mapping[str, tuple[Argument, ...]]:
-        """The numbers that pass each size and option: those with its name, and those whose whole `value` it is."""
+        """The numbers that pass each size and option: one of its name without a `value`, and those of `value: NAME`."""
         names, numbers = (*self.sizes, *self.options), self.numbers
         return {name: tuple(a for a in numbers if a.passes == name) for name in names}
 
@@ -223,8 +223,8 @@ class Space:
     Arrays are aligned to `alignment` bytes and to their element size. `compile_options` may contain names in braces;
     see `braces`. `compiler` is the one that the file chooses for the language that has several (see
     `Language.compilers`); empty for the default. If `returns_time` is set, a kernel is a function in C that returns
-    its own time in ms as a float; this time replaces that of the clock. `order` has the numbers of steps, and loops of
-    them; it is empty if each step is launched once. `generated` is set if a program makes the source of each
+    its own time in ms as a float; this time replaces that of the clock. `order` lists steps, by their index, and
+    loops of steps; it is empty if each step is launched once. `generated` is set if a program makes the source of each
     configuration. It is a path with names of parameters in braces: their values make it the path of a configuration's
     source. The step's own source is one of these files.
     """
@@ -371,7 +371,7 @@ class Space:
 
     @staticmethod
     def _valued(argument: Argument) -> set[str]:
-        """The names of which a scalar's value is computed."""
+        """The names that the `value` of a scalar reads."""
         return {name for expression in argument.value for name in expression.names}
 
     @property

@@ -44,21 +44,30 @@ class Record:
     `sustained` are measurements over seconds of back-to-back runs, by one of RUNNERS, each with `time_ms`,
     `clock_mhz` and `power_w` (W). `conclusions` are the sentences that `tune` printed (`tuning.conclusions`).
 
-    `error` and `bound` are the verification's, `verified` is the kind of reference, `none` if there was none; all three
-    are None in an imported record. The outputs were right on `input_sets` sets of inputs, except for `wrong` elements
-    that the tolerance allows. `compared_runs` runs of the best were compared one after the other, which reveals a fault
-    in a fraction `fault_rate` of all runs with a probability of 99 %; None if unknown. `skipped_mutants` are wrong
-    outputs that the check need not reject, because they equal the right one or the operation accepts them, or that were
-    not tried. `accepted_mutants` are outputs of lower precision that the tolerance accepts; None if unknown.
+    `error` and `bound` are the verification's. `verified` is the kind of reference, or the text `none` if there was no
+    reference. In an imported record, these three fields are None. The outputs were right on `input_sets` sets of
+    inputs, except for `wrong` elements that the tolerance allows. `compared_runs` runs of the best were compared one
+    after the other, which reveals a fault in a fraction `fault_rate` of all runs with a probability of 99 %; None if
+    unknown. `skipped_mutants` are wrong outputs that the check need not reject, because they equal the right one or the
+    operation accepts them, or that were not tried. `accepted_mutants` are outputs of lower precision that the tolerance
+    accepts; None if unknown.
 
-    `bits` are the digests of the best's outputs (`space.values.bit_classes`). `classes` counts the classes of equal
-    bits among the right configurations of the search, `class_size` those in the best's class, and `varying` those whose
-    bits differ from run to run. `default_class`, and `class` of a runner-up, is 0 if its bits are those of the best;
-    others have the same number if their bits are equal; None if unknown or varying. `same_bits_as` is what
-    `--same-bits-as` asked for, empty if nothing. `interval` holds the true median time of the best with a probability
-    of 99 %, or less if `rounds` is below eight. `tied` are the best and the fastest of those that are tied, each with
-    the interval of its time over the fastest's; `decided_by` is what decided between them (`tuning.finals.ties`), empty
-    where no rule applies.
+    Configurations with equal bits form a class (`space.values.bit_classes`):
+
+    - `bits`: the digests of the best's outputs.
+    - `classes`: the number of classes among the right configurations of the search.
+    - `class_size`: the number of configurations in the best's class.
+    - `varying`: the number of configurations whose bits differ from run to run.
+    - `default_class`, and `class` of a runner-up: the number of its class. The best's class has the number 0. None if
+      the bits are unknown or vary.
+    - `same_bits_as`: what `--same-bits-as` asked for; empty if nothing.
+
+    Ties are described in `tuning.finals.ties`:
+
+    - `interval`: holds the true median time of the best with a probability of 99 %, or less if `rounds` is below eight.
+    - `tied`: the best, and the fastest of the other tied configurations, each with the interval of the ratio of its
+      time to that of the fastest configuration.
+    - `decided_by`: what decided between them; empty where no rule applies.
 
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
     `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is

@@ -30,9 +30,9 @@ GRACE_SECONDS = 24 * 3600.0  # how long a file that no index names stays, for re
 class Push:
     """What a push did.
 
-    `records` and `logs` count those that the shared store had not, or had worse. `left_out` counts the records that
-    were not pushed, by reason. `files` and `bytes` are of the whole shared store afterwards. `problems` are messages
-    about what could not be read.
+    `records` counts those that are new to the shared store, or better than its own. `logs` counts those with results
+    that are new to it. `left_out` counts the records that were not pushed, by reason. `files` and `bytes` are of the
+    whole shared store afterwards. `problems` are messages about what could not be read.
     """
 
     folder: Path
@@ -87,7 +87,7 @@ def push(folder: Path, kernels: Sequence[str] = (), results: Path | None = None)
 def _gathered(
     own: Path, kernels: Sequence[str], problems: list[str], left_out: dict[str, int]
 ) -> dict[SharedDevice, dict[str, _Pushed]]:
-    """What there is to push: by device, with an empty index, and by code."""
+    """What there is to push, by device and then by code. The `index` of each device is a placeholder."""
     gathered: dict[_Key, tuple[str, dict[str, _Pushed]]] = {}
 
     def place(kernel: str, kind: str, device: str, architecture: str, code: str) -> _Pushed:

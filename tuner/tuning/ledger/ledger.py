@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import optuna  # noqa: F401  # as a whole first: a thread may be importing it, and parts imported beside that deadlock
+# Another thread may be importing Optuna. Importing parts of it meanwhile would deadlock, so import it as a whole first.
+import optuna  # noqa: F401
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import RequestError
