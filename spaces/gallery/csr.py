@@ -47,15 +47,18 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
 def _fill(rng: np.random.Generator, lengths: Array, width: int, columns: Array, values: Array) -> None:
     """Draw the columns and values of rows of these lengths."""
     ends = np.cumsum(lengths + 1)  # of the steps of each row, one more than it has entries
-    reached, is_entry = np.zeros(ends[-1] + 1), np.ones(ends[-1], bool)
+    reached, is_end = np.zeros(ends[-1] + 1), np.zeros(ends[-1] + 1, bool)
     rng.standard_exponential(out=reached[1:])
     np.cumsum(reached, out=reached)
     begin = reached[np.concatenate(([0], ends[:-1]))]
     scale = width / (reached[ends] - begin)
-    is_entry[ends - 1] = False  # the last step of a row leads to its end
+    is_end[ends] = True  # the last step of a row leads to its end
+    is_entry = ~is_end[1:]
+    # The row of each entry: by sums and look-ups, because threads wait for one another while NumPy repeats elements.
+    row = np.cumsum(is_end[:-1], dtype=np.int32)[is_entry]
     places = reached[1:][is_entry]
-    places -= np.repeat(begin, lengths)
-    places *= np.repeat(scale, lengths)
+    places -= begin.take(row)
+    places *= scale.take(row)
     np.minimum(places, width - 1, out=places)
     columns[:] = places
     rng.random(dtype=np.float32, out=values)
