@@ -39,9 +39,11 @@ def test_a_kernel_that_ignores_its_option_is_refused_whatever_the_default(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("a", [0, 1, 5])
-def test_a_whole_option_is_varied_too(a: int, host: Device, tmp_path: Path) -> None:
+def test_a_whole_option_is_varied_too_and_a_constant_is_told_apart(a: int, host: Device, tmp_path: Path) -> None:
     assert failure(scaled(tmp_path, "s * x[i]", a, "int32", "int32"), host) is None
-    assert failure(scaled(tmp_path, f"{a} * x[i]", a, "int32", "int32"), host) is not None
+    found = failure(scaled(tmp_path, f"{a} * x[i]", a, "int32", "int32"), host) or ""
+    assert found.startswith(f"wrong result: with s={a + (2 if a < 2 else 1)}: y["), found
+    assert found.endswith(f"; if s is always {a}, write `value: {a}` at its argument in place of the option"), found
 
 
 def failure(file: Path, device: Device) -> str | None:

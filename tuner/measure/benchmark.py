@@ -48,7 +48,7 @@ from tuner.measure.timing.energy import INTERVALS, EnergyMeter
 from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.timing.observers import Observers
 from tuner.measure.timing.race import MOST_LOOKS, Race
-from tuner.measure.verify import bits, mutants, strided
+from tuner.measure.verify import bits, mutants, other_options, strided
 from tuner.measure.verify.bits import RunBits
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
@@ -389,9 +389,10 @@ class Bench:
         try:
             other.verify(call)
         except WrongResult as error:
-            words = [f"{name}={value}" for name, value in other.scope.options.items()]
+            words = [f"{name}={value:.16g}" for name, value in other.scope.options.items()]
             words += [f"the inputs of {other.op.also}"] if other.op.also is not None else []
-            raise WrongResult(f"with {', '.join(words)}: {error}", error.reason) from None
+            hint = "".join(f"; {each}" for each in other_options.hints(other.op, self.scope, other.scope))
+            raise WrongResult(f"with {', '.join(words)}: {error}{hint}", error.reason) from None
         finally:
             other.release()
 

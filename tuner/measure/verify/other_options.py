@@ -38,6 +38,16 @@ def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
     return replace(scope, options={**scope.options, **options}) if options else None
 
 
+def hints(op: Operation, own: Scope, other: Scope) -> list[str]:
+    """What to do about a kernel that is wrong at the options of `other` because a whole number has no other value."""
+    whole = {name for name, takers in op.takers.items() if any(dtype(each, own).kind == "integer" for each in takers)}
+    return [
+        f"if {name} is always {value:g}, write `value: {value:g}` at its argument in place of the option"
+        for name, value in own.passed_options.items()
+        if name in whole and value != other.options[name]
+    ]
+
+
 def _other(option: float, dtype: DType | None) -> float:
     """Another value than `option`, of the same sign and similar size, for an argument of `dtype`.
 
