@@ -25,6 +25,7 @@ FILE = "index.json"
 FORMAT, DEVICE_FORMAT, VERSION = "tuner shared store", "tuner shared device", 1
 INDEX, RECORDS, LOG = ".json", ".jsonl", ".json.gz"  # suffixes of the files of a device
 MOST_BYTES: Mapping[str, int] = {INDEX: 1 << 23, RECORDS: 1 << 24, LOG: 1 << 20}  # of a file
+MOST_LOGS = 256  # of one version of a kernel on a device
 FOLDER = re.compile(r"[a-z]+-\w{0,40}-[0-9a-f]{8}", re.ASCII)
 NAME = re.compile(r"[0-9a-f]{64}(\.json|\.jsonl|\.json\.gz)", re.ASCII)
 CODE = re.compile(r"[0-9a-f]{32}")
@@ -156,8 +157,8 @@ def _kernel(data: Any) -> KernelFiles:
         raise ValueError(f"code is {repr(code)[:40]}; allowed: 32 hexadecimal digits")
     records = _file(data["records"], RECORDS) if "records" in data else None
     logs = data.get("logs", [])
-    if not isinstance(logs, list):
-        raise ValueError(f"logs is {repr(logs)[:40]}; allowed: a list")
+    if not isinstance(logs, list) or len(logs) > MOST_LOGS:
+        raise ValueError(f"logs is {repr(logs)[:40]}; allowed: a list of at most {MOST_LOGS}")
     return KernelFiles(code, _text(data, "kernel"), records, tuple(_file(each, LOG) for each in logs))
 
 
@@ -170,8 +171,13 @@ def _file(data: Any, suffix: str) -> SharedFile:
     return SharedFile(sha256, size, suffix)
 
 
+def is_text(value: object) -> bool:
+    """Whether an index may have this name."""
+    return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
+
+
 def _text(data: Any, name: str) -> str:
-    value = data[name]
-    if not isinstance(value, str) or not value.isprintable() or len(value) > _LONGEST:
+    value: str = data[name]
+    if not is_text(value):
         raise ValueError(f"{name} is {repr(value)[:40]}; allowed: a line of at most {_LONGEST} characters")
     return value

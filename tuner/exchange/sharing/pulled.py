@@ -232,10 +232,10 @@ class _Puller:
             name = kernel.space.name
             if len(own) < len(found):
                 self.done.problems.append(
-                    f"{self.shared}: {len(found) - len(own)} of {len(found)} records on {shown(device.device)} are of "
-                    f"another kernel than {name} says, or not valid for it; passed over"
+                    f"{self.shared}: {len(found) - len(own)} of {len(found)} records of {name} on "
+                    f"{shown(device.device)} are of another device or code, or not valid; passed over"
                 )
-            if written := Store(name, self.results).supply(own):
+            if written := Store.of(kernel.space, self.results).supply(own):
                 self.done.records[name] = self.done.records.get(name, 0) + len(written)
 
     def _take_log(self, device: SharedDevice, files: KernelFiles, data: bytes) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +10,7 @@ from pathlib import Path
 from tuner import devices, paths
 from tuner.catalog.matching import matching
 from tuner.errors import RequestError
-from tuner.exchange.sharing import index
+from tuner.exchange.sharing import claims, index, writer
 from tuner.exchange.sharing.files import Damaged, checked
 from tuner.exchange.sharing.folder import SharedFolder
 from tuner.exchange.sharing.index import DeviceIndex, KernelFiles, SharedDevice, SharedFile, SharedStore
@@ -22,8 +19,6 @@ from tuner.store import locks, record_file
 from tuner.store.record import Record, better_first
 from tuner.tuning.recordings import logs
 from tuner.tuning.recordings import recording as recordings
-
-GRACE_SECONDS = 24 * 3600.0  # how long a file that no index names stays, for readers of the previous index
 
 
 @dataclass(frozen=True)
@@ -112,7 +107,8 @@ def _gathered(
         except RequestError:
             continue  # a recording, or damaged: whoever uses it says so
         is_whole = problem.file == path.name and problem.kind in devices.KINDS and index.CODE.fullmatch(problem.code)
-        if problem.kernel in chosen and is_whole and not log.is_unverified:
+        is_named = index.is_text(problem.device) and index.is_text(problem.architecture)
+        if problem.kernel in chosen and is_whole and is_named and not log.is_unverified:
             about = problem.kernel, problem.kind, problem.device, problem.architecture, problem.code
             place(*about).logs.append(path)
     none = SharedFile("", 0, index.INDEX)
@@ -135,10 +131,10 @@ def _written(
     left_out: Mapping[str, int],
 ) -> Push:
     source = SharedFolder(folder)
-    shared = {(each.kind, each.device): each for each in _present(folder, source)}
+    shared = {(each.kind, each.device): each for each in writer.present(folder, source)}
     counts = [0, 0]
     for device, versions in pushed.items():
-        _check_no_link(folder / device.folder)
+        writer.check_no_link(folder / device.folder)
         key = (device.kind, device.device)
         present: list[KernelFiles] = []
         if key in shared:
@@ -154,60 +150,21 @@ def _written(
             counts[0] += more
             found, more = _merged_logs(source, device, old, what, problems)
             counts[1] += more
-            stored = [_put(folder, device, data, index.LOG) for data in found]
-            kept = _put(folder, device, records, index.RECORDS) if records else None
+            if len(found) > index.MOST_LOGS:
+                kept_logs = f"{len(found)} logs on {shown(device.device)}, of which {index.MOST_LOGS} are kept"
+                problems.append(f"{shown(what.kernel)}: {kept_logs}")
+            stored = [writer.put(folder, device, data, index.LOG) for data in found[: index.MOST_LOGS]]
+            kept = writer.put(folder, device, records, index.RECORDS) if records else None
             kernels[code] = replace(old, records=kept, logs=tuple(stored))
         ordered = sorted(kernels.values(), key=lambda each: (each.kernel, each.code))
-        shared[key] = replace(device, index=_put(folder, device, DeviceIndex(ordered).packed(), index.INDEX))
+        shared[key] = replace(device, index=writer.put(folder, device, DeviceIndex(ordered).packed(), index.INDEX))
     store = SharedStore(tuple(device for _, device in sorted(shared.items())))
     content = store.packed()
     if len(content) > index.MOST_BYTES[index.INDEX]:
         raise RequestError(f"{shown(folder)}: its index would have {len(content)} bytes; push to another folder")
     paths.replace(folder / index.FILE, content)
-    number, size = _swept(folder, source, store)
+    number, size = writer.swept(folder, source, store)
     return Push(folder, len(pushed), counts[0], counts[1], left_out, number, size, problems)
-
-
-def _present(folder: Path, source: SharedFolder) -> Sequence[SharedDevice]:
-    """The devices of a shared store, none in an empty folder.
-
-    Raises RequestError if the folder holds other things and no index, or an index that cannot be read.
-    """
-    file = folder / index.FILE
-    _check_no_link(file)
-    if not file.exists():
-        others = [name for name in os.listdir(folder) if not name.startswith(".") and name != "index.lock"]
-        if others:
-            raise RequestError(
-                f"{shown(folder)}: is neither empty nor a shared store: it has {shown(others[0])} and no index.json; "
-                "name another folder"
-            )
-        return ()
-    return SharedStore.parse(source.read(index.FILE, index.MOST_BYTES[index.INDEX]), f"{source}/{index.FILE}").devices
-
-
-def _check_no_link(path: Path) -> None:
-    """Raise RequestError for a link, through which somebody could make this user write elsewhere."""
-    if path.is_symlink():
-        raise RequestError(f"{shown(path)}: is a link; nothing is written through links; remove it")
-
-
-def _put(folder: Path, device: SharedDevice, data: bytes, suffix: str) -> SharedFile:
-    """Write a file of a device, unless it is there. Raises RequestError if it is larger than a reader allows."""
-    file = SharedFile(hashlib.sha256(data).hexdigest(), len(data), suffix)
-    path = folder / device.path(file)
-    if file.bytes > index.MOST_BYTES[suffix]:
-        raise RequestError(
-            f"{shown(path)}: would have {file.bytes} bytes; at most {index.MOST_BYTES[suffix]} are allowed for "
-            f"*{suffix}; push to another folder"
-        )
-    _check_no_link(path)
-    paths.make(path.parent, shared=True)
-    if path.is_file() and path.read_bytes() == data:
-        os.utime(path)  # it is in use again
-    else:
-        paths.replace(path, data)
-    return file
 
 
 def _old(source: SharedFolder, device: SharedDevice, file: SharedFile, problems: list[str]) -> bytes:
@@ -251,36 +208,16 @@ def _merged_logs(
     """The contents of the logs, each of its own problem, and how many of them have new results."""
     with tempfile.TemporaryDirectory(dir=paths.temporary()) as name:
         place = Path(name)
-        for number, file in enumerate(old.logs):
-            copy = place / f"{number}{index.LOG}"
-            copy.write_bytes(_old(source, device, file, problems))
+        for file in old.logs:
+            data = _old(source, device, file, problems)
+            if not data:
+                continue
             try:
-                logs.add(*logs.read(copy), place)
+                problem, log = claims.log(data, device, old.code)
+                if not problem.kernel.isprintable():
+                    raise Damaged("its kernel has no name")
+                logs.add(problem, log, place)
             except RequestError as error:
                 problems.append(f"{source}/{device.path(file)}: {error}; it is left out")
         count = sum(logs.add(*logs.read(path), place) for path in what.logs)
         return [path.read_bytes() for path in recordings.files(place / logs.FOLDER)], count
-
-
-def _swept(folder: Path, source: SharedFolder, store: SharedStore) -> tuple[int, int]:
-    """Remove the files of earlier pushes that no index names, and return the number of those that remain, with the
-    bytes of all."""
-    named: dict[Path, int] = {folder / index.FILE: len(store.packed())}
-    complete = True
-    for device in store.devices:
-        named[folder / device.path(device.index)] = device.index.bytes
-        try:
-            kernels = DeviceIndex.parse(checked(source, device.path(device.index), device.index), device.folder).kernels
-        except RequestError:
-            complete = False  # nothing is removed while an index cannot be read
-            continue
-        for each in kernels:
-            for file in filter(None, (each.records, *each.logs)):
-                named[folder / device.path(file)] = file.bytes
-    for sub in folder.iterdir() if complete else ():
-        if index.FOLDER.fullmatch(sub.name) and sub.is_dir() and not sub.is_symlink():
-            for path in sub.iterdir():
-                is_old = index.NAME.fullmatch(path.name) and time.time() - path.lstat().st_mtime > GRACE_SECONDS
-                if is_old and path not in named:
-                    path.unlink(missing_ok=True)
-    return len(named), sum(named.values())

@@ -62,10 +62,10 @@ class Web:
                 ) from None
             except TimeoutError:
                 raise _trouble(f"{where}: no answer for {PATIENCE_SECONDS:.0f} s") from None
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, UnicodeError, http.client.HTTPException) as error:
                 self.close()
                 raise _trouble(f"{where}: cannot be read: {shown(error) or type(error).__name__}") from None
-            url = _checked(urllib.parse.urljoin(url, location), f"{where}: the address of a redirect", query=True)
+            url = _checked(location, f"{where}: the address of a redirect", base=url)
         raise RequestError(f"{where}: more than {MOST_REDIRECTS} redirects, one after the other; name the last address")
 
     def _asked(self, url: str) -> http.client.HTTPResponse:
@@ -125,9 +125,11 @@ def _trouble(message: str) -> EnvironmentTrouble:
     return EnvironmentTrouble(f"{message}; what was pulled before stays; pull again later", "network trouble")
 
 
-def _checked(url: str, what: str, query: bool = False) -> str:
-    """An https:// address. Raises RequestError for any other, such as one of a redirect to http:// or a file."""
+def _checked(url: str, what: str, base: str = "") -> str:
+    """An https:// address, which may be relative to a `base`. Raises RequestError for any other, such as one of a
+    redirect to http:// or a file."""
     try:
+        url = urllib.parse.urljoin(base, url)
         parts = urllib.parse.urlsplit(url)
         is_web = parts.scheme.lower() == "https" and bool(parts.hostname) and (parts.port or 443) > 0
     except ValueError:
@@ -136,7 +138,7 @@ def _checked(url: str, what: str, query: bool = False) -> str:
         raise RequestError(f"{what} begins with {shown(parts.scheme)[:20]}://; only https://HOST/FOLDER is read")
     if parts.username is not None or parts.password is not None:
         raise RequestError(f"{what} holds a user or password; only public addresses are read")
-    if parts.fragment or (parts.query and not query):
+    if parts.fragment or (parts.query and not base):
         raise RequestError(f"{what} has a query or fragment; name the folder that holds index.json")
     if not re.fullmatch(r"[!-~]+", parts.netloc + parts.query):
         raise RequestError(f"{what} has characters that no URL has; write https://HOST/FOLDER")

@@ -6,7 +6,9 @@ each configuration. There is one for each kernel, problem, device and conditions
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -252,7 +254,7 @@ def _found(query: Query, results: Path | None) -> dict[Path, LoggedProblem]:
     roots = dict.fromkeys(root.resolve() for root in (results or paths.user_results(), paths.shipped("results")))
     files = [path for root in roots for stem in sorted(stems) for path in recordings.files(root / FOLDER, f"{stem}-")]
     found: dict[Path, LoggedProblem] = {}
-    for path in files[:MOST_FILES]:
+    for path in _nearest(files, query.scope.sizes)[:MOST_FILES]:
         header = jsonfile.header(path) or {}
         problem = _problem(header.get("kernel_name"), header.get("device_name"), header.get("problem_size"), header)
         scope = query.scope
@@ -268,6 +270,17 @@ def _found(query: Query, results: Path | None) -> dict[Path, LoggedProblem]:
         return is_old, problem.device != query.device, not is_alike, size_distance(problem.sizes, query.scope.sizes)
 
     return {path: found[path] for path in sorted(found, key=order)}
+
+
+def _nearest(files: Sequence[Path], sizes: Mapping[str, int]) -> list[Path]:
+    """The files whose names have numbers nearest to the first of the sizes come first."""
+    first = next(iter(sizes.values()), 1)
+
+    def distance(path: Path) -> float:
+        numbers = [int(text) for text in re.findall(r"(?<=-)[1-9][0-9]{0,17}(?=[-x.])", path.name)]
+        return min((abs(math.log(number / first)) for number in numbers), default=math.inf)
+
+    return sorted(files, key=distance)
 
 
 def _is_of(log: LoggedProblem, record: LoggedProblem) -> bool:
