@@ -361,7 +361,7 @@ def test_python_is_executed_by_nothing_but_tuning_and_verifying(tmp_path: Path, 
         for form, of in FORMATS.items()
     ]
     assert (
-        exports.count(0) == len(FORMATS) - 3
+        exports.count(0) == len(FORMATS) - 4
     )  # there is no cubin of C, nothing for a patch to change, and no table of times
     for words in (
         ("list",),

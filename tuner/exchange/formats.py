@@ -60,6 +60,7 @@ FORMATS: Mapping[str, Format] = {
             "kernel-tuner", "all trials as its cache", "tuner.exchange.interop.kernel_tuner_files", holds_trials=True
         ),
         Format("t4", "all trials as FAIR T4 results", "tuner.exchange.interop.t4", holds_trials=True),
+        Format("vllm", "the best for all numbers of rows, as vLLM reads them", "tuner.exchange.exports.vllm"),
         Format("csv", "a table of all trials", "tuner.exchange.exports.table", holds_trials=True),
     )
 }
