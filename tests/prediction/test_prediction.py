@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -382,6 +383,18 @@ def test_where_times_are_uncertain_the_library_is_preferred_to_a_kernel_that_is_
     for size in (700, 1500, 3000):
         kernel, library = model.times(sizes(size))
         assert library < kernel / 1.05
+
+
+@pytest.mark.parametrize(("jump", "wins"), [(0.0, True), (0.2, False)])
+def test_a_kernel_replaces_the_library_where_its_gain_is_large_against_the_uncertainty(jump: float, wins: bool) -> None:
+    shares = itertools.cycle((0.85 + jump, 0.85 - jump))
+    library = {(size, size, size, 1): size**3 / 1e9 for size in range(640, 4096, 128)}
+    kernel = {at: next(shares) * time_ms for at, time_ms in library.items()}
+    entries = [Measured(SPACE, LARGE, kernel), Measured(None, {}, library)]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    for size in (1088, 1984, 2880):
+        of_kernel, of_library = model.times(sizes(size))
+        assert bool(of_kernel < of_library) is wins
 
 
 @pytest.mark.slow
