@@ -5,11 +5,9 @@ Example: python benchmarks/door.py examples/opencl/vector_add.py examples/opencl
 Each script runs as it is, in its own folder and a process of its own, first under Kernel Tuner, then through the door.
 A table says for each call of `tune_kernel` how many configurations were measured, how long the call took, and the best
 time that it returned. `per second` is of the whole call. `from first to last` leaves out what comes before the first
-configuration is done and after the last one is: a long call approaches it. `compiling (s)` is the mean time that a
-configuration took to compile; through the door, several are compiled at once. `--most N` behind the scripts measures N
+configuration is done and after the last one is: a long call approaches it. `--most N` behind the scripts measures N
 random configurations in each call, the same number on both sides; `--most N M` measures N under Kernel Tuner and M
-through the door. The two sides draw different configurations: if compiling takes much longer on one side, so does its
-draw.
+through the door.
 """
 
 import argparse
@@ -46,9 +44,8 @@ def main() -> None:
     if options.side:
         run(options.side, options.scripts[0], most_of(options.side, options.most), shlex.split(options.arguments))
         return
-    heads = ("script", "call", "side", "configurations", "failed", "seconds", "per second", "from first to last")
-    print("|", " | ".join((*heads, "compiling (s)", "best (ms)")), "|")
-    print(f"|{'---|' * (len(heads) + 2)}")
+    print("| script | call | side | configurations | failed | seconds | per second | from first to last | best (ms) |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for script in options.scripts:
         for side in SIDES:
             for line in measured(script, side, options):
@@ -88,12 +85,12 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
     calls = [json.loads(line.removeprefix("CALL ")) for line in output.splitlines() if line.startswith("CALL ")]
     lines = [
         f"| {script.name} | {number} | {side} | {call['rows']} | {call['failed']} | {call['seconds']:.1f} | "
-        f"{call['rows'] / call['seconds']:.2f} | {call['rate']} | {call['compiling']} | {call['best']} |"
+        f"{call['rows'] / call['seconds']:.2f} | {call['rate']} | {call['best']} |"
         for number, call in enumerate(calls, 1)
     ]
     is_done = "DONE" in output.splitlines()
     last = (errors.strip().splitlines() or ["no message"])[-1][:120]
-    return lines if is_done else [*lines, f"| {script.name} | | {side} | ends with: {last} | | | | | | |"]
+    return lines if is_done else [*lines, f"| {script.name} | | {side} | ends with: {last} | | | | | |"]
 
 
 def most_of(side: str, most: Sequence[int] | None) -> int | None:
@@ -120,9 +117,7 @@ def run(side: str, script: Path, most: int | None, arguments: Sequence[str]) -> 
         seconds = time.perf_counter() - began
         right = [row["time"] for row in rows if "__error__" not in row]
         call: dict[str, Any] = {"rows": len(rows), "failed": failures(rows), "seconds": seconds}
-        compiling = [row["compile_time"] / 1e3 for row in rows if row.get("compile_time")]
-        call |= {"rate": rate(rows), "compiling": f"{sum(compiling) / len(compiling):.2f}" if compiling else ""}
-        call |= {"best": f"{min(right):.4g}" if right else "none"}
+        call |= {"rate": rate(rows), "best": f"{min(right):.4g}" if right else "none"}
         print("\nCALL", json.dumps(call), flush=True)
         return rows, env
 
