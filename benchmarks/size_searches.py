@@ -26,7 +26,7 @@ from typing import Any
 
 from tuner.space import size_lists
 from tuner.space.texts import short_size, size_text
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Quiet, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.several.problems import dropped, members, trial_budget

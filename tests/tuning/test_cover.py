@@ -23,7 +23,7 @@ from tuner.space.sources.rendering import Version
 from tuner.store import time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Quiet
 from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import TuningRequest

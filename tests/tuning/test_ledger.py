@@ -153,6 +153,18 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
 
 
+def test_a_claim_whose_device_was_lost_counts_against_the_configuration() -> None:
+    with ledger.Ledger(SPACE, KEY) as own:
+        for was_lost in (False, *[True] * ledger.MOST_LOSSES):
+            assert own.known(CONFIG, 60) is None
+            assert own.claim(CONFIG, 60)
+            assert own.begin(CONFIG)
+            own.release(CONFIG, was_lost)
+        known = own.known(CONFIG, 60)
+        assert known is not None
+        assert known.outcome.failure == "repeat offender"
+
+
 @pytest.mark.slow
 def test_a_result_that_comes_after_its_claim_has_lapsed_leaves_the_configuration_to_others(
     shared: Callable[[], ledger.Ledger],

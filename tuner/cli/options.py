@@ -129,6 +129,11 @@ DEVICES = click.option(
     shell_complete=_completed(lambda: [*KINDS, "all"]),
     help="A device (cuda:1), several (cuda:0,cuda:3), or `all` GPUs.",
 )
+CLUSTER = click.option(
+    "--cluster",
+    metavar="URL",
+    help="Scheduler of Dask, such as dask://host:8786: the devices of all its workers share the search.",
+)
 RESULTS = click.option(
     "--results", type=click.Path(path_type=Path), metavar="DIR", help="Your store, preferred to the shipped one."
 )

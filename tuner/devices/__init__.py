@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
-    "compiler_modules", "count", "count_ahead", "for_space", "forkable_packages", "is_name", "kinds_of", "open_device",
-    "several", "shared", "split",
+    "compiler_modules", "count", "count_ahead", "elsewhere", "for_space", "forkable_packages", "is_name", "kinds_of",
+    "open_device", "several", "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -230,6 +230,21 @@ def several(space: Space, names: str | None) -> list[str]:
             "each kind separately"
         )
     return devices
+
+
+def elsewhere(space: Space, names: str | None) -> list[str]:
+    """The kinds of device, or devices, that machines of a cluster may use for `space`: those in `names`, separated by
+    commas; for None and `all`, each kind that compiles a language of the space. Raises DeviceError."""
+    kinds = kinds_of(space)
+    if names in (None, "all"):
+        return kinds
+    asked = [name.strip() for name in names.split(",")]
+    for name in asked:
+        if split(name)[0] not in kinds:
+            raise DeviceError(
+                f"device {quoted(name)}: {space.name} is written in {_and(space.written_in)}: it runs on {_and(kinds)}"
+            )
+    return asked
 
 
 def _and(words: Sequence[str]) -> str:

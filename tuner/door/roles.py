@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tuner.measure.results import Outcome
     from tuner.search.pool import Pool
     from tuner.space.config import Config
-    from tuner.tuning.crew.crew import Crew, Crews
+    from tuner.tuning.crew.crew import Crew
+    from tuner.tuning.crew.crews import Crews
     from tuner.tuning.request import CheckedRequest
 
 TRIED = 5  # configurations: the first ones may fail for other reasons

@@ -35,7 +35,7 @@ from tuner.space.model import Space
 from tuner.space.python import written_files
 from tuner.space.python.space import PythonSpace
 from tuner.space.scope import Scope
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.request import CheckedRequest, TuningRequest
 

@@ -59,6 +59,12 @@ def are_free(place: str) -> bool:
         return True
 
 
+def machine() -> str:
+    """What tells this machine from others: its name, and the folder of the cache, which containers have for themselves.
+    Runs of two machines do not wait for each other."""
+    return f"{platform.node()} {paths.cache().resolve()}"
+
+
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """A block within a turn that this thread, or another process on its behalf, already holds."""

@@ -11,7 +11,7 @@ from tuner.measure.process.task import Task
 from tuner.report import landscape
 from tuner.search.budget import UNLIMITED
 from tuner.store.store import Store
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import explored
 from tuner.tuning.finals.entrants import is_too_slow
 from tuner.tuning.finals.final_round import FinalRound

@@ -23,7 +23,7 @@ from tuner.store import rejected
 from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.finals import accusation, summary
 from tuner.tuning.finals.selection import Selection, select

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tuner import devices
 from tuner.catalog import kernel_names
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
@@ -39,7 +38,8 @@ from tuner.tuning.recordings import logs
 Narrowing = Callable[[Space, Scope, Pool], Pool]  # selects the configurations of a pool that a search may try
 
 if TYPE_CHECKING:
-    from tuner.tuning.crew.crew import Crew, Crews
+    from tuner.tuning.crew.crew import Crew
+    from tuner.tuning.crew.crews import Crews
     from tuner.tuning.ledger.ledger import Ledger
     from tuner.tuning.request import CheckedRequest
 
@@ -163,13 +163,15 @@ def explored(
     stored_ceilings = StoredCeilings(request.results)
     for problem in stored_ceilings.problems:
         crews.noted(problem)
-    progress.begun(f"opening {' and '.join(checked.device_ids)}")
+    progress.begun(f"opening {request.cluster or ' and '.join(checked.device_ids)}")
     slow_imports = [
         *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),  # needed first: builds wait for the list
         *SLOW_IMPORTS,
         *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(request.strategy, budget) else []),
     ]
-    with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
+    with _imported_ahead(slow_imports), crews.on(task, checked.device_ids, request.cluster) as crew:
+        if request.cluster is not None:  # whose machines may have taken long to come
+            began = time.monotonic()
         progress.begun("listing the valid configurations")
         query = Query.of(space, crew.scope, crew.device)
         experiences = logs.experiences(query, checked.store.similar(query), request.results, SIMILAR)
@@ -216,7 +218,7 @@ def explored(
                 method.protocol,
                 types=task.types,
                 conditions=crew.device.conditions,
-                headers=devices.BACKENDS[crew.device.kind].surrounding(space),
+                headers=crew.headers,
             )
             ledger = stack.enter_context(Ledger(space, key, request.fresh, request.storage, progress.noted))
             ledger.is_kept = unknown is None

@@ -42,6 +42,7 @@ class TuningRequest:
     verify: int | None = None  # compared runs of the best
     sustained: bool = False  # whether the best also runs back to back for some seconds
     same_bits_as: str | None = None  # `default`, `record` or a configuration: only those with the same outputs
+    cluster: str | None = None  # the address of a scheduler of Dask, whose workers measure
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
     log: bool = True  # whether what the search measures is kept beside the record
@@ -78,7 +79,10 @@ class TuningRequest:
 
 @dataclass(frozen=True)
 class CheckedRequest:
-    """A request that was checked, as far as possible without a device."""
+    """A request that was checked, as far as possible without a device.
+
+    `device_ids` are names of this machine's devices, or, with a cluster, kinds or names that its machines may have.
+    """
 
     request: TuningRequest
     task: Task
@@ -102,7 +106,14 @@ class CheckedRequest:
         store = Store.of(space, request.results)
         store.check_writable()
         task = Task(space, chosen.sizes, chosen.options, request.method, request.timeout, chosen.types)
-        return CheckedRequest(request, task, devices.several(space, request.device), budget, store)
+        if request.cluster is None:
+            names = devices.several(space, request.device)
+        else:
+            from tuner.tuning.crew import cluster  # few runs need one
+
+            cluster.checked(request.cluster)
+            names = devices.elsewhere(space, request.device)
+        return CheckedRequest(request, task, names, budget, store)
 
 
 def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:

@@ -17,7 +17,7 @@ from tuner.space.texts import full_problem_text
 from tuner.store.record import Record
 from tuner.tuning.checking import cases
 from tuner.tuning.checking.cases import Case, Gathered
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress
 from tuner.tuning.ledger.trial import RESUME

@@ -9,6 +9,7 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import (
+    CLUSTER,
     COMPLETE_OBJECTIVE,
     COMPLETE_STRATEGY,
     DEVICES,
@@ -113,6 +114,7 @@ from tuner.quoting import quoted
 )
 @click.option("--no-log", is_flag=True, help="Keep no log of what the search measures for other searches.")
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
+@CLUSTER
 @storage_option("Database in which several machines share one study.")
 @RESULTS
 @VERBOSE
@@ -157,7 +159,8 @@ def command(
         if near and near != kernel:
             raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise
-    devices.count_ahead(spaces[0], request["device"])
+    if request["cluster"] is None:
+        devices.count_ahead(spaces[0], request["device"])
     request["log"] = not no_log
     method = Method(repeats, deployments.parse(as_, flush), parse_objectives(objective), race=not full)
     if len(spaces) > 1 or size_lists or len(sizes) > 1 or ":" in "".join(sizes):

@@ -28,6 +28,13 @@ SHORTEST_WAIT = 0.01  # seconds between two looks at the clock of a child that i
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # signals that no kernel fault raises
 
 
+def check(reply: dict[str, Any]) -> None:
+    """Raise the error that a reply reports, if any: see `replies.failure`."""
+    if isinstance(reply.get("error"), str):
+        kind = BY_NAME.get(reply["error"], TunerError)
+        raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
+
+
 class Process:
     """The parent's end of a child that runs `main` of a module, below a reaper.
 
@@ -93,9 +100,7 @@ class Process:
             on_news(news)
         if self._pending:
             raise self._intrusion()
-        if isinstance(reply.get("error"), str):
-            kind = BY_NAME.get(reply["error"], TunerError)
-            raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
+        check(reply)
         return reply
 
     @property

@@ -42,13 +42,15 @@ class CompilePool:
     are suspended, and go on when the pool is asked for one that is not built. So no core waits for another.
     """
 
-    def __init__(self, timeout: float, device_ids: Sequence[str], modules: Sequence[str] = ()) -> None:
+    def __init__(
+        self, timeout: float, device_ids: Sequence[str], modules: Sequence[str] = (), sharers: int = 1
+    ) -> None:
         """`timeout` is in seconds per build. `device_ids` are the devices to build for, all of the same type. `modules`
-        are the compiler's, which may be imported before a fork.
+        are the compiler's, which may be imported before a fork. `sharers` is the number of pools that share the cores.
 
         The caller must call `switch_to` next. Raises EnvironmentTrouble if the machine has no room for a process.
         """
-        self._timeout, self._devices = timeout, len(device_ids)
+        self._timeout, self._devices, self._sharers = timeout, len(device_ids), sharers
         self._workers = CompileWorkers(timeout, forkable_packages(device_ids[0]) or (), modules)
         self._pool: ThreadPoolExecutor | None = None
         self._own: ThreadPoolExecutor | None = None  # builds kernels of ours, for a short time at the start
@@ -76,7 +78,7 @@ class CompilePool:
         self._space = space
         if self._pool is None:
             self._alternate = device.on_processor
-            cores = len(os.sched_getaffinity(0))
+            cores = max(1, len(os.sched_getaffinity(0)) // self._sharers)
             free = cores if self._alternate else cores - self._devices
             self.count = max(1, min(MOST_WORKERS * self._devices, free, most_builders() - self._devices))
             self.depth = 1 if self._alternate else max(self.count, self._devices)

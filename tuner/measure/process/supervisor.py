@@ -201,6 +201,15 @@ class Supervisor:
             self._ask_computing({"renew": True})
             self._renewed = True
 
+    def relay(
+        self, request: dict[str, Any], seconds: float, is_final: bool, found_wrong: FoundWrong = lambda *_: None
+    ) -> dict[str, Any]:
+        """The worker's reply to a request of a supervisor elsewhere, as JSON; `is_final` requests need the inputs and
+        answers of the finals. Raises as `measure` does."""
+        if is_final:
+            self._renew()
+        return self._ask(lambda reply: reply, request, seconds, found_wrong)
+
     def kill(self) -> None:
         """Stop the worker for good, even during a measurement. Any thread may call this."""
         with self._starting:

@@ -39,7 +39,7 @@ from tuner.tuning.checking.checks import Check, Status
 from tuner.tuning.checking.earlier import Against, Earlier, OtherRevision, OtherStore
 from tuner.tuning.checking.revision import Revision
 from tuner.tuning.checking.sources import Incomparable, chosen
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.ledger.trial import RESUME
 
 if TYPE_CHECKING:

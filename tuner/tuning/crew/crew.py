@@ -18,7 +18,6 @@ from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.process.task import Task
-from tuner.space import snapshot
 from tuner.space.scope import Scope
 from tuner.tuning.crew.run import CrewRun, TrialListener
 from tuner.tuning.ledger.trial import RESUME
@@ -31,18 +30,6 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 END_SECONDS = 5.0  # that threads have to end; a thread that still waits for a server is left running
-
-
-class _Once:
-    """Passes each message to the user only the first time."""
-
-    def __init__(self, noted: Callable[[str], None]) -> None:
-        self._noted, self._seen = noted, set[str]()
-
-    def __call__(self, text: str) -> None:
-        if text not in self._seen:
-            self._seen.add(text)
-            self._noted(text)
 
 
 class Crew:
@@ -161,6 +148,11 @@ class Crew:
         """The problem on the first device."""
         return self.lead.scope
 
+    @property
+    def headers(self) -> str:
+        """A digest of the user's headers that the task's builds read: see `Backend.surrounding`."""
+        return devices.BACKENDS[self.device.kind].surrounding(self.task.space)
+
     def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
         """Measure the configurations that the search asks for until it is over.
 
@@ -187,37 +179,6 @@ class Crew:
         if run.trouble is not None and all(t.outcome.failure in NOT_STORED for t in ledger.trials):
             raise run.trouble  # nothing was measured at all
         return run.count
-
-
-class Crews:
-    """The crews of one run over several tasks, as a context manager.
-
-    Each set of devices has one crew, which serves task after task. A message that occurs in several tasks is shown
-    once. A file of a space is read once: what is written to it meanwhile is for the next run.
-    """
-
-    def __init__(self, noted: Callable[[str], None]) -> None:
-        """`noted` is called with messages for the user."""
-        self.noted = _Once(noted)
-        self._crews: dict[tuple[str, ...], Crew] = {}
-        self._block = contextlib.ExitStack()
-
-    def __enter__(self) -> Crews:
-        self._block.enter_context(snapshot.kept(self.noted))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._block:
-            for crew in self._crews.values():
-                crew.close()
-
-    def on(self, task: Task, device_ids: Sequence[str]) -> contextlib.AbstractContextManager[Crew]:
-        """Enter a block in which a crew works on `task` on these devices: see `Crew.on`."""
-        key = tuple(device_ids)
-        crew = self._crews.get(key)
-        if crew is None or crew.is_closed:
-            crew = self._crews[key] = Crew(task, device_ids, self.noted)
-        return crew.on(task)
 
 
 def _check_alike(lead: Supervisor, other: Supervisor) -> None:

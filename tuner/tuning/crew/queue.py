@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tuner.measure.results import BUILD
@@ -51,16 +52,23 @@ class Queue:
         with self.changed:
             self._compile_pool.prepare(None, self._likely())
 
+    def likely(self, count: int) -> list[Config]:
+        """The configurations that the search is likely to ask for first, at most `count`."""
+        with self.changed:
+            return [*islice(self._likely(), count)]
+
     def give_up(self) -> None:
         """Ask for no more configurations, and drop those that no device has taken. The caller holds `changed`."""
         self._is_given_up = True
         self._drop_ahead()
 
-    def put_back(self, config: Config) -> None:
-        """Return a configuration from `take`, for another device to measure. The caller holds `changed`."""
+    def put_back(self, config: Config, was_lost: bool = False) -> None:
+        """Return a configuration from `take`, for another device to measure. `was_lost` is that of `Ledger.release`.
+        The caller holds `changed`."""
         self._retries.append(config)
-        self._ledger.release(config)
+        self._ledger.release(config, was_lost)
         self._outstanding -= 1
+        self.changed.notify_all()
 
     def end(self, config: Config, trial: Trial | None) -> None:
         """Report the trial of a configuration from `take`; None if another process measures it."""

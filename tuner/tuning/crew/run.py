@@ -72,6 +72,7 @@ class CrewRun:
         self._reported: set[ConfigKey] = set()
         self._new: set[ConfigKey] = set()  # tried by this run; failures of earlier runs may have had other causes
         self.at_work: set[Supervisor] = set()
+        self.is_over = False  # whether a worker has found nothing left to measure
         self.error: BaseException | None = None
 
     @property
@@ -97,23 +98,18 @@ class CrewRun:
         """The thread of one worker."""
         try:
             self._queue.build_ahead()  # while the lead computes inputs and answers
-            with_retries(lead.get_ready, self._noted, self._pause)  # its products are read by the other workers
-            for sentence in (*lead.missed_cases, *lead.notes):
-                self._noted(sentence)
+            if not self._prepare(worker, lead):
+                return
             while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
                 try:
                     trial = self._measure(worker, config, watch)
                 except DeviceError as error:
-                    with self._queue.changed:
-                        self.at_work.discard(worker)
-                        if self._queue.stopping or not self.at_work:
-                            raise EnvironmentTrouble(str(error)) from None
-                        self._queue.put_back(config)
-                        self._noted(f"{error}; the other devices continue")
-                        return
+                    self._lose(worker, config, error)
+                    return
                 if self._queue.stopping:
                     return
                 self._finish(config, trial)
+            self.is_over = True
         except BaseException as error:
             self.error = self.error or error
             self.stop()
@@ -123,6 +119,26 @@ class CrewRun:
                 self._queue.changed.notify_all()
                 if not self.at_work:
                     self._ended.set()
+
+    def _prepare(self, worker: Supervisor, lead: Supervisor) -> bool:
+        """Wait until inputs and answers are there, and show what is noted of them. Returns whether the worker can
+        measure."""
+        with_retries(lead.get_ready, self._noted, self._pause)  # its products are read by the other workers
+        self._show_notes(lead)
+        return True
+
+    def _show_notes(self, worker: Supervisor) -> None:
+        for sentence in (*worker.missed_cases, *worker.notes):
+            self._noted(sentence)
+
+    def _lose(self, worker: Supervisor, config: Config, error: DeviceError) -> None:
+        """Leave a claimed configuration to the other workers. Raises EnvironmentTrouble if there is none."""
+        with self._queue.changed:
+            self.at_work.discard(worker)
+            if self._queue.stopping or not self.at_work:
+                raise EnvironmentTrouble(str(error)) from None
+            self._queue.put_back(config)
+            self._noted(f"{error}; the other devices continue")
 
     def stop(self) -> None:
         """Tell all threads to finish; they check at every poll. Takes no lock, so it never waits."""
@@ -140,12 +156,8 @@ class CrewRun:
 
         def attempt() -> Outcome | None:
             with watch.stage(BUILD):
-                self._compile_pool.wait(config)
-            worker.get_ready()
-            if not self._ledger.begin(config):
-                return None
-            with watch.stage(VERIFY):  # the worker reports its stages, unless it dies, most likely in this one
-                return worker.measure(config, best)
+                self._build(worker, config)
+            return self._launched(worker, config, best, watch)
 
         try:
             patient = self._in_trouble < MOST_IN_TROUBLE
@@ -163,6 +175,18 @@ class CrewRun:
             waited = watch.seconds[BUILD]
             outcome = replace(outcome, seconds={**outcome.seconds, BUILD: outcome.seconds.get(BUILD, 0.0) + waited})
         return Trial.of(config, outcome, self._task.method, self._task.timeout, self._given)
+
+    def _build(self, worker: Supervisor, config: Config) -> None:
+        """Wait until the configuration is built. Raises as `CompilePool.wait`."""
+        self._compile_pool.wait(config)
+
+    def _launched(self, worker: Supervisor, config: Config, best: float | None, watch: StageWatch) -> Outcome | None:
+        """The outcome of a built configuration; None if the claim was lost before the measurement began."""
+        worker.get_ready()
+        if not self._ledger.begin(config):
+            return None
+        with watch.stage(VERIFY):  # the worker reports its stages, unless it dies, most likely in this one
+            return worker.measure(config, best)
 
     def _trouble_trial(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
         """A failed trial, for this run only, of a configuration that may have caused the trouble itself.

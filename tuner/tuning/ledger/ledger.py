@@ -268,10 +268,16 @@ class Ledger:
                     self._doubtful.discard(key)
             return counts
 
-    def release(self, config: Config) -> None:
-        """Release a claim without a trial."""
+    def release(self, config: Config, was_lost: bool = False) -> None:
+        """Release a claim without a trial. If `was_lost`, what measured the configuration has ended, perhaps because of
+        it, so that this counts as one of the MOST_LOSSES."""
         with self._access:
-            self._close(self._own_claims.pop(config_key(config)))
+            trial_id = self._own_claims.pop(config_key(config))
+            if was_lost:
+                self._study.note(trial_id, "lost", True)
+            self._close(trial_id)
+            if was_lost:
+                self._refresh()
 
     def set_aside(self, trial: Trial) -> None:
         """Remember a failure in this process only, because the machine may be the cause. Releases the claim, if any."""

@@ -16,7 +16,7 @@ from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.space.sources import rendering
 from tuner.space.texts import short_size, size_text
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress
 from tuner.tuning.request import TuningRequest, requests_at

@@ -23,7 +23,8 @@ from tuner.store import time_tables
 from tuner.store.lookup import size_distance
 from tuner.store.record import Record
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.crew.crew import Crew, Crews
+from tuner.tuning.crew.crew import Crew
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.several.covering import SizedBuild, are_alike, choose, spread_out

@@ -23,7 +23,7 @@ from tuner.store import missed
 from tuner.store.lookup import Query
 from tuner.store.missed import Miss
 from tuner.store.store import Store
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result
 from tuner.tuning.exploration import Progress, Quiet
 from tuner.tuning.request import TuningRequest

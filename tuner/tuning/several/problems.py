@@ -19,7 +19,7 @@ from tuner.search.budget import Budget
 from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.store.lookup import size_distance
-from tuner.tuning.crew.crew import Crews
+from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at

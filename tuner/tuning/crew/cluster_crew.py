@@ -1,0 +1,420 @@
+"""The crew of a cluster: the devices of its workers, which share one search and one ledger."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tuner import devices
+from tuner.devices import environment
+from tuner.devices.environment import NOT_STORED
+from tuner.errors import EnvironmentTrouble, OptionError, RequestError, TunerError
+from tuner.measure.process import channel, scratch
+from tuner.measure.process.attempts import with_retries
+from tuner.measure.process.compile_pool import CompilePool
+from tuner.measure.remote.remote_device import Lost, RemoteDevice
+from tuner.measure.remote.remote_supervisor import RemoteLead, RemoteSupervisor
+from tuner.space.values.function_object import FunctionObject
+from tuner.tuning.crew.cluster import Actor, Cluster, Refused, StationLine, checked
+from tuner.tuning.crew.cluster_run import ClusterRun
+from tuner.tuning.crew.crew import END_SECONDS, Crew
+from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from tuner.measure.process.task import Task
+    from tuner.measure.results import Outcome
+    from tuner.search.strategies import Search
+    from tuner.space.config import Config
+    from tuner.space.model import Space
+    from tuner.tuning.crew.run import TrialListener
+    from tuner.tuning.ledger.ledger import Ledger
+
+WORKERS_SECONDS = 30.0  # for the first worker to come, and for another one after the last has gone
+POLL_SECONDS = 0.5  # between two looks for workers that have come
+PAUSE_SECONDS = 0.01  # of a thread that has nothing to measure at the moment
+MOST_JOINING = 32  # workers that are asked at a time
+MOST_ASKED = 3  # times that a worker is asked whose devices are lost or were another's
+MOST_LISTED = 3  # reasons in a message
+
+
+class _NoPool(CompilePool):
+    """A compile pool for machines that build by themselves: here, each configuration is ready at once."""
+
+    def __init__(self) -> None:
+        self.depth = 1
+
+    def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
+        """Do nothing."""
+
+    def is_ready(self, config: Config) -> bool:
+        return True
+
+    def wait_for_any(self, configs: Iterable[Config], seconds: float) -> None:
+        time.sleep(min(seconds, PAUSE_SECONDS))  # another thread takes what it has just claimed
+
+    def forget(self, config: Config) -> None:
+        """Do nothing."""
+
+    def wait(self, config: Config) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A worker of the cluster that can start stations. `machine` identifies its machine, `node` is the name of that for
+    messages, and `devices` are the devices there that this run may use."""
+
+    address: str
+    actor: Actor
+    machine: str
+    devices: tuple[str, ...]
+
+    @property
+    def node(self) -> str:
+        return f"{self.machine.partition(' ')[0]} ({self.address})"
+
+
+class ClusterCrew(Crew):
+    """A crew on the devices of a cluster.
+
+    A station holds each device, also where several workers of a machine see it. All devices have the same name,
+    toolchain, conditions and headers: those that most have when the crew opens. Workers that come later join. What a
+    lost device was measuring, another one measures.
+    """
+
+    lead: RemoteLead
+
+    def __init__(self, task: Task, device_names: Sequence[str], address: str, noted: Callable[[str], None]) -> None:
+        """`device_names` are kinds of device, or devices, that each worker may use; `address` is the scheduler's.
+
+        Raises RequestError if the scheduler does not answer, or if the task has functions that no file has.
+        """
+        functions = [f for f in task.space.operation.python_functions if isinstance(f, FunctionObject)]
+        if functions:
+            raise RequestError(
+                f"{functions[0]} is a function of this program, which the machines of a cluster do not have; name one "
+                "of a file, such as check.py:expected, or tune without a cluster"
+            )
+        self.task, self._noted, self._names = task, noted, device_names
+        self._pool = _NoPool()
+        self._joining = ThreadPoolExecutor(MOST_JOINING, thread_name_prefix="joining")
+        self._guard = threading.Lock()  # for what follows
+        self._known: set[str] = set()  # workers that have been asked to join
+        self._asked: Counter[str] = Counter()  # how often each has been
+        self._workers_joined: list[_Worker] = []
+        self._remotes: list[RemoteDevice] = []
+        self._fit: list[RemoteDevice] = []  # those that are on the task
+        self._come: list[RemoteDevice] = []  # those that a run has yet to begin
+        self._places: dict[str, RemoteDevice] = {}
+        self._alike: tuple[str, ...] = ()
+        self.is_closed = self._is_searching = False
+        self._cluster = Cluster(checked(address))
+        self._products = scratch.file()
+
+    @property
+    def headers(self) -> str:
+        return self._fit[0].headers
+
+    def _turn_to(self, task: Task) -> None:
+        self.task = task
+        if not self._remotes:
+            self._open()
+        else:
+            self._fit = self._alike_of(self._on_task([remote for remote in self._remotes if not remote.is_lost]))
+        self.lead = RemoteLead(task, self._present, self._products)
+
+    def _lead_to(self, task: Task) -> None:
+        with_retries(lambda: self.lead.switch_to(task), self._noted, time.sleep)
+
+    def _present(self) -> list[RemoteDevice]:
+        """The devices that are on the task."""
+        return [remote for remote in self._fit if not remote.is_lost]
+
+    def _on_task(self, remotes: Sequence[RemoteDevice]) -> list[RemoteDevice]:
+        """Those of the devices that can be given the task. Raises the first one's error if there is none."""
+        troubles: list[TunerError] = []
+
+        def is_fit(remote: RemoteDevice) -> bool:
+            try:
+                remote.switch_to(self.task)
+            except TunerError as error:
+                troubles.append(error)
+                return False
+            return True
+
+        fit = [remote for remote, fits in zip(remotes, self._joining.map(is_fit, remotes), strict=True) if fits]
+        if not fit:
+            raise troubles[0] if troubles else self._nobody()
+        for error in troubles:
+            self._noted(f"{error}; the search goes on without it")
+        return fit
+
+    def _open(self) -> None:
+        """Have the workers join that are there."""
+        self._await_workers()
+        refusals: list[str] = []
+        new = self._unasked()
+        lines = [each for each in self._joining.map(lambda worker: self._asked_in(worker, refusals), new) if each]
+        if not lines:
+            raise OptionError(f"{self._cluster.address}: {_summary(refusals)}", "cluster")
+        if refusals:
+            self._noted(_summary(refusals))
+        first: list[RemoteDevice] = []
+        opening: Counter[str] = Counter()  # devices that workers open, by machine
+        for worker, line in lines:
+            if opening[worker.machine] < len(worker.devices):
+                opening[worker.machine] += 1
+                first.append(self._remote(worker, worker.devices[0], line))
+            else:  # as many workers as it has devices have come from this machine
+                line.close()
+        opened = self._on_task(first)
+        alike = self._alike_of(opened)
+        for remote in opened:
+            if remote in alike:
+                self._admit(remote)
+            else:
+                remote.close()
+        for worker, _ in lines:
+            self._join_rest(worker)
+        count = len(self._fit)
+        self._noted(f"{self._cluster.address}: {count} device{'s' * (count > 1)} measure{'s' * (count == 1)}")
+
+    def _await_workers(self) -> None:
+        """Wait until a worker is there. Raises OptionError if none comes."""
+        deadline = time.monotonic() + WORKERS_SECONDS
+        if not self._cluster.workers():
+            self._noted(f"{self._cluster.address}: no workers yet; waiting up to {WORKERS_SECONDS:g} s for one")
+        while not self._cluster.workers():
+            if time.monotonic() > deadline:
+                raise self._nobody()
+            time.sleep(POLL_SECONDS)
+
+    def _nobody(self) -> OptionError:
+        address = self._cluster.address
+        return OptionError(
+            f"{address}: the scheduler has no workers; start some with `dask worker {address}`", "cluster"
+        )
+
+    def _unasked(self) -> list[str]:
+        """Workers that have not been asked to join; from now on they have been."""
+        with self._guard:
+            new = [worker for worker in self._cluster.workers() if worker not in self._known]
+            self._known.update(new)
+            self._asked.update(new)
+        return new
+
+    def _asked_in(self, address: str, refusals: list[str]) -> tuple[_Worker, StationLine] | None:
+        """A worker, and the way to its first station; None if it cannot be used, which `refusals` then says."""
+        try:
+            actor = self._cluster.relay(address)
+            line = self._cluster.line(actor)
+            about = self._about(line)
+            if about["version"] != VERSION:
+                raise Refused(f"it has tuner {about['version']}, not {VERSION}, as here; install the same version")
+            names = tuple(name for name in about["devices"] if self._may_use(name))
+            if not names:
+                raise Refused(f"it has no device {' or '.join(self._names)}; see `tune devices` there")
+        except (Refused, Lost, TunerError) as reason:
+            refusals.append(str(reason))
+            return None
+        worker = _Worker(address, actor, about["machine"], names)
+        with self._guard:
+            self._workers_joined.append(worker)
+        return worker, line
+
+    def _about(self, line: StationLine) -> dict[str, Any]:
+        """What a new station says of its machine."""
+        kinds = [*dict.fromkeys(devices.split(name)[0] for name in self._names)]
+        about = line.ask({"op": "about", "kinds": kinds, "level": logging.getLogger("tuner").getEffectiveLevel()})
+        channel.check(about)
+        return about
+
+    def _may_use(self, device: str) -> bool:
+        kind, _, number = device.partition(":")
+        return kind in self._names or f"{kind}:{number}" in self._names
+
+    def _remote(self, worker: _Worker, device: str, line: StationLine) -> RemoteDevice:
+        return RemoteDevice(line, worker.node, device, len(worker.devices), self._noted)
+
+    def _alike_of(self, remotes: Sequence[RemoteDevice]) -> list[RemoteDevice]:
+        """Those of the devices on the task that are of the most frequent kind, which is that of the task's study."""
+        counts = Counter(map(_kind, remotes))
+        self._alike = max(sorted(counts), key=counts.__getitem__)
+        return [remote for remote in remotes if self._is_alike(remote)]
+
+    def _is_alike(self, remote: RemoteDevice) -> bool:
+        """Whether a device is of the study's kind. If not, the user is told."""
+        kind = _kind(remote)
+        if kind == self._alike:
+            return True
+        own, others = next((a, b) for a, b in zip(kind, self._alike, strict=True) if a != b)
+        self._noted(
+            f"{remote.name} does not join: it has {own or 'nothing unusual'}, the others have "
+            f"{others or 'nothing unusual'}, and devices of different kinds do not share a study"
+        )
+        return False
+
+    def _admit(self, remote: RemoteDevice) -> None:
+        """Let a device of the study's kind take part, unless another station has it."""
+        with self._guard:
+            if remote.place not in self._places and not self.is_closed:
+                self._places[remote.place] = remote
+                self._remotes.append(remote)
+                self._fit.append(remote)
+                self._come.append(remote)
+                return
+        remote.close()
+
+    def _has_room(self, worker: _Worker) -> bool:
+        """Whether a worker's machine may have a device that no station has."""
+        with self._guard:
+            count = sum(place.startswith(f"{worker.machine} ") for place in self._places)
+        return count < len(worker.devices)
+
+    def _join_rest(self, worker: _Worker) -> None:
+        """Have the devices of a worker's machine join that no station has."""
+        for device in worker.devices[1:]:
+            if self._has_room(worker):
+                self._join(worker, device)
+
+    def _join(self, worker: _Worker, device: str, line: StationLine | None = None) -> None:
+        """Have a device of a worker join, with a station of its own."""
+        try:
+            if line is None:
+                line = self._cluster.line(worker.actor)
+                self._about(line)
+            remote = self._remote(worker, device, line)
+            while not remote.is_on(self.task):  # which may change meanwhile
+                remote.switch_to(self.task)
+        except (Refused, Lost, TunerError) as reason:
+            if not self.is_closed:
+                self._noted(f"{device} of {worker.node} does not join: {reason}")
+        else:
+            if self._is_alike(remote):
+                self._admit(remote)
+                return
+        if line is not None:
+            line.close()
+
+    def _join_later(self, address: str) -> None:
+        """Have a worker join during a run."""
+        refusals: list[str] = []
+        if (asked := self._asked_in(address, refusals)) is not None:
+            worker, line = asked
+            if self._has_room(worker):
+                self._join(worker, worker.devices[0], line)
+                self._join_rest(worker)
+            else:
+                line.close()
+        for refusal in refusals:
+            if not self.is_closed and address in self._cluster.workers():  # it may have gone as it was asked
+                self._noted(f"worker {address} cannot be used: {refusal}")
+
+    def _welcome(self, run: ClusterRun) -> None:
+        """Put devices to work that have joined, and ask workers that have come.
+
+        Where a device has been lost, workers of the cluster that have none are asked again.
+        """
+        with self._guard:
+            lost = [place for place, remote in self._places.items() if remote.is_lost]
+            for place in lost:
+                del self._places[place]
+            if lost:
+                busy = {remote.machine for remote in self._places.values()}
+                idle = (worker.address for worker in self._workers_joined if worker.node not in busy)
+                self._known -= {address for address in idle if self._asked[address] < MOST_ASKED}
+            come, self._come = self._come, []
+        for remote in come:
+            self._begin(run, remote)
+            if self._is_searching:
+                self._noted(f"{remote.name} joins the search")
+        self._is_searching = True
+        for address in self._unasked():
+            self._joining.submit(self._join_later, address)
+
+    def _begin(self, run: ClusterRun, remote: RemoteDevice) -> None:
+        """Put a device to work: while one of its workers measures, the others have their configurations built."""
+        count = 1 if remote.info.on_processor else remote.depth + 1  # builds would disturb a processor
+        run.begin([RemoteSupervisor(self.task, remote, self._products) for _ in range(count)])
+
+    def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
+        run = ClusterRun(self.task, self._pool, search, ledger, progress, self._noted, given)
+        self._is_searching = False
+        with self._guard:
+            self._come = self._present()
+        try:
+            alone_since: float | None = None
+            while not (run.is_over or run.error) or run.at_work:
+                self._welcome(run)
+                run.wait(POLL_SECONDS)
+                if run.at_work:
+                    alone_since = None
+                elif not (run.is_over or run.error):
+                    alone_since = self._wait_alone(alone_since)
+        finally:
+            if run.at_work:
+                run.stop()
+                ledger.give_up()
+                self.close()
+                run.wait(END_SECONDS)
+        if run.error is not None:
+            raise run.error
+        if run.trouble is not None and all(trial.outcome.failure in NOT_STORED for trial in ledger.trials):
+            raise run.trouble  # nothing was measured at all
+        with_retries(self.lead.get_ready, self._noted, time.sleep)
+        return run.count
+
+    def _wait_alone(self, since: float | None) -> float:
+        """Wait a moment for another device; `since` is when the last one went. Raises EnvironmentTrouble if none has
+        come for WORKERS_SECONDS."""
+        if since is None:
+            since = time.monotonic()
+            self._noted(f"{self._cluster.address}: no device is left; waiting up to {WORKERS_SECONDS:g} s for another")
+        if time.monotonic() - since > WORKERS_SECONDS or self._cluster.has_ended:
+            trouble = self._cluster.trouble
+            why = "no worker can measure any more" if trouble is None else f"the scheduler does not answer: {trouble}"
+            raise EnvironmentTrouble(f"{self._cluster.address}: {why}", environment.LOST)
+        time.sleep(POLL_SECONDS)
+        return since
+
+    def build_ahead(self, configs: Sequence[Config]) -> None:
+        """Do nothing: the stations build."""
+
+    def build(self, config: Config, space: Space | None = None) -> None:
+        assert space is None or space == self.task.space
+        with_retries(lambda: self.lead.build(config), self._noted, time.sleep)
+
+    def measured(self, config: Config) -> Outcome:
+        self.build(config)
+        return with_retries(lambda: self.lead.measure(config), self._noted, time.sleep)
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._joining.shutdown(wait=False, cancel_futures=True)
+        for remote in self._remotes:
+            remote.close()
+        self._cluster.close()
+        self._products.close()
+
+
+def _kind(remote: RemoteDevice) -> tuple[str, ...]:
+    """What devices that share a study have in common."""
+    headers = f"headers {remote.headers}" if remote.headers else ""
+    return remote.info.name, remote.info.toolchain, str(remote.info.conditions), headers
+
+
+def _summary(refusals: Sequence[str]) -> str:
+    """Why workers cannot be used, on one line: the most frequent reasons, each with the number of workers."""
+    reasons = Counter(refusals).most_common(MOST_LISTED)
+    return "; ".join(f"{count} worker{'s' * (count > 1)} cannot be used: {reason}" for reason, count in reasons)
