@@ -287,3 +287,26 @@ def test_a_number_that_only_another_file_of_the_program_defines_is_asked_of_nobo
     data: dict[str, Any] = read(tmp_path / "f.yaml").data
     assert data["parameters"] == {"WEIGHT": [13], "THREADS": [16, 32, 64, 128, 256]}
     assert not re.search(r"^  (?:WEIGHT|THREADS):.*# \?", (tmp_path / "f.yaml").read_text(), re.MULTILINE)
+
+
+def test_a_guessed_grid_has_blocks_of_the_tiles_that_locals_tell(tmp_path: Path, tune: Tune) -> None:
+    file = tmp_path / "f.cu"
+    file.write_text(
+        """#define WIDTH 4096
+#define BX 16
+#define BY 8
+#define TX 2
+#define TY 4
+__global__ void f(float *y, const float *x) {
+    int i = blockIdx.x * BX * TX + threadIdx.x, j = blockIdx.y * BY * TY;
+    for (int b = 0; b < TY; b++)
+        for (int a = 0; a < TX; a++) {
+            int at = (j + threadIdx.y + b * BY) * WIDTH + i + a * BX;
+            y[at] = x[at];
+        }
+}
+"""
+    )
+    assert tune("new", file).status == 0
+    (line,) = [line for line in (tmp_path / "f.yaml").read_text().splitlines() if line.startswith("grid: ")]
+    assert re.match(r"grid: \[ceil_div\(WIDTH, BX \* TX\), .*  # \? ", line), line

@@ -46,6 +46,19 @@ def test_a_whole_option_is_varied_too_and_a_constant_is_told_apart(a: int, host:
     assert found.endswith(f"; if s is always {a}, write `value: {a}` at its argument in place of the option"), found
 
 
+@pytest.mark.slow
+def test_a_reference_that_other_values_of_an_option_break_says_with_which(tmp_path: Path, tune: Tune) -> None:
+    code = "void f(int *y, const int *x, int s, int n) { for (int i = 0; i < n; i++) y[i + s] = x[i]; }"
+    arguments = [array("y", "int32", ["n"], "out"), array("x", "int32", ["n"]), {"name": "s", "dtype": "int32"}]
+    file = written(tmp_path, code, arguments, {"config": {"a": 1}}, options={"s": 0})
+    done = tune(file, "100")
+    assert done.status == 2
+    assert "reference: config a=1, with s=2: writes outside: " in done.err
+    assert "give an argument that may have only one a `value:`" in done.err
+    value = {"name": "s", "dtype": "int32", "value": 0}
+    assert tune(written(tmp_path, code, [*arguments[:2], value], {"config": {"a": 1}}), "100").status == 0
+
+
 def failure(file: Path, device: Device) -> str | None:
     """Why the kernel fails in the final round, where options are varied."""
     space = catalog.load(str(file))

@@ -170,6 +170,14 @@ typedef std::map<double_t, int> counts;
 int main() {{ counts known; }}
 {twice("double_t(M_PI) > 3 ? 2 * x[i] : float_t(0)")}""",
     "an empty array, without functions of the host": f"const int ranks[] = {{}};\n{twice('2 * x[i]')}",
+    "constants that follow from others": f"""\
+typedef float real;
+const real HALF = 0.5;
+static const real FOURTH = HALF * HALF;
+namespace of_the_host {{ const double EIGHTH = FOURTH / 2; }}
+const int WHOLE = 3;
+int main() {{ return of_the_host::EIGHTH > 1; }}
+{twice("8 * x[i] * FOURTH + WHOLE - 3")}""",
     "limits of a type in a kernel": f"""\
 #include <limits>
 int main() {{}}

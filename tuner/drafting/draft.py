@@ -229,7 +229,8 @@ class Draft:
             is_row = self.facts.grids.is_row(step, axis)
             size = left.pop(-1 if is_row else 0) if each is None and left else "1"
             each_of = axis < len(block) and size != "1" and not is_row
-            blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
+            tile = self.facts.grids.tile(step, axis, block) if each_of else ""
+            blocks.append(each or (f"ceil_div({size}, {tile or block[axis]})" if each_of else size))
         if not blocks:  # a called function may read them
             reads = (
                 re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.text) and len(self.facts.steps) == 1

@@ -81,6 +81,21 @@ class Grids:
         found = {*self._indexed(step, {f"threadIdx.{axis_of}", f"globalIdx.{axis_of}"}), *others}
         return [name for name in self._shapes.written(step) if name in found]
 
+    def tile(self, step: int, axis: int, block: Sequence[str]) -> str:
+        """The elements of a block along an axis, as a local such as `blockIdx.x * BX * ITEMS + threadIdx.x` tells for
+        the block size `block`; empty if none does, or two differ."""
+        indices, own, found = self._shapes.indices[step], f"blockIdx.{AXES[axis]}", set[str]()
+        for polynomial in indices.locals():
+            steps = [(product, factor) for product, factor in polynomial.items() if own in product]
+            if len(steps) != 1 or {*polynomial} - {steps[0][0], (f"threadIdx.{AXES[axis]}",)}:
+                continue
+            names = [name for name in steps[0][0] if name != own]
+            threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
+            if names and all(name in threads or self._is_tile(name) for name in names):
+                factors = [threads.get(name, name) for name in names]
+                found.add(" * ".join([*factors, *([str(steps[0][1])] if steps[0][1] != 1 else [])]))
+        return found.pop() if len(found) == 1 else ""
+
     def _indexed(self, step: int, atoms: set[str]) -> list[str]:
         """The arrays whose indices have one of these atoms, and not only in the start of a loop."""
         every = ((name, p) for name, each in self._shapes.indices[step].accesses.items() for p in each)

@@ -232,6 +232,14 @@ class Referee:
         except (TunerError, MemoryError):
             return None
 
+    def _of_options(self, scope: Scope, error: TrialError) -> str:
+        """Why a reference failed, and at which values of the options if these are not the file's own."""
+        own = self.space.operation.options
+        other = [f"{name}={value:g}" for name, value in scope.options.items() if value != own.get(name)]
+        at = f", with {' '.join(other)}" if other else ""
+        advice = "; the finals try other values of options: give an argument that may have only one a `value:`"
+        return f"{at}: {error.reason}: {error}{advice if other else ''}"
+
     def _launched(self, instance: Instance, contents: Mapping[str, Elements]) -> Arrays:
         """The answers that a configuration computes, launched on separate arrays."""
         form = self.space.operation.reference
@@ -242,7 +250,7 @@ class Referee:
         try:
             outputs = ReferenceLaunch(self.placer, instance, contents).outputs()
         except TrialError as error:
-            raise SpaceError(f"{origin}: {error.reason}: {error}") from None
+            raise SpaceError(f"{origin}{self._of_options(instance.problem, error)}") from None
         op = self.space.operation
         with self.device.plain_arithmetic():
             values = {

@@ -61,7 +61,8 @@ class OperationReader:
                 raise shared.error((*prefix, where, name), "this name is taken; choose another")
         for name, size in op.sizes.items():
             if size is not None and size < 1:
-                raise shared.error((*prefix, "sizes", name), f"{size}: a size must be at least 1")
+                hint = f"a size must be at least 1; if an argument is always {size}, give it `value: {size}`"
+                raise shared.error((*prefix, "sizes", name), f"{size}: {hint}")
         self._check_types()
         has_own_arguments = model.arguments is not None
         document, place = (self.document, ("arguments",)) if has_own_arguments else (shared, (*prefix, "arguments"))

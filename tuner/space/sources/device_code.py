@@ -24,6 +24,8 @@ _LIBRARY = re.compile(rf"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:{'|'.joi
 
 _EMPTY_ARRAY = re.compile(r"\[\s*\]\s*=\s*\{\s*\}")  # `int list[] = {};`, which compilers of the host take
 
+_WHOLE = re.compile(r"(?:un)?signed|int|long|short|char|bool|auto|u?int\w*_t|size_t|ptrdiff_t|uint|ushort|ulong|uchar")
+
 
 @functools.lru_cache(maxsize=64)
 def of(text: str, kernels: tuple[str, ...]) -> str:
@@ -78,12 +80,16 @@ class _File:
         """The text with blanks in place of what is not reached. Directives stay, except includes of libraries."""
         parts, end = list[str](), 0
         unmarked = {self._read.after_template(each.first) for each in flat(self.declarations) if each.is_unmarked}
+        computed = {*self._computed()}
         unneeded = {at for first, last in self._unneeded(self.declarations, reached) for at in range(first, last + 1)}
         for at, token in enumerate(self._tokens):
             match = _LIBRARY.match(token.text) if token.is_directive else None
             is_library = match is not None and (match[1] or "std") not in reached
             if is_library or (at in unneeded and not token.is_directive):
                 parts += [self._text[end : token.start], re.sub(r"[^\n]", " ", token.text)]
+                end = token.end
+            elif at in computed:  # its "const" is at most a part of the declaration
+                parts += [self._text[end : token.start], "constexpr"]
                 end = token.end
             elif at in unmarked:
                 parts += [self._text[end : token.start], "__device__ "]
@@ -93,6 +99,24 @@ class _File:
                 parts += [self._text[end : token.start], f"namespace {name} {{}} "]
                 end = token.start
         return "".join([*parts, self._text[end:]])
+
+    def _computed(self) -> Iterator[int]:
+        """Where the `const` is of a floating-point constant that follows from others, as `const float B = 2 * A`. NVRTC
+        takes only a constexpr there, and of B if A is one."""
+        values = dict[str, tuple[int, frozenset[str]]]()
+        for each in flat(self.declarations):
+            texts = [self._at(at) for at in range(each.first, each.last + 1)]
+            equals = texts.index("=") if "=" in texts else 0
+            head = [text for text in texts[: max(0, equals - 1)] if text != "static"]
+            if head[:1] == ["const"] and len(head) == 2 and head[1].isidentifier() and not _WHOLE.fullmatch(head[1]):
+                place = each.first + texts.index("const")
+                values[texts[equals - 1]] = place, frozenset(filter(str.isidentifier, texts[equals:]))
+        pending = [name for name, (_, words) in values.items() if words & values.keys()]
+        found = set[str]()
+        while pending:
+            found.add(name := pending.pop())
+            pending += values[name][1] & values.keys() - found
+        yield from (values[name][0] for name in found)
 
     def _unneeded(self, declarations: Iterable[Declaration], reached: frozenset[str]) -> Iterator[tuple[int, int]]:
         """The first and the last token of everything that is not reached or belongs to the host."""
