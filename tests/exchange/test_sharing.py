@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -17,7 +18,7 @@ import pytest
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import KERNEL, RTX, SPACE, at, config, imported, stored
-from helpers.web import Handler, Server, served
+from helpers.web import Handler, Proxy, Server, running, served
 from tuner.catalog import catalog
 from tuner.space.sources import rendering
 from tuner.space.values.bit_classes import DIGITS
@@ -86,7 +87,8 @@ def shared(tmp_path: Path, tune: Tune) -> Path:
 
 @pytest.fixture
 def server(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server of the shared store, whose certificate is trusted."""
+    """A server of the shared store, whose certificate is trusted, without a proxy."""
+    monkeypatch.setenv("no_proxy", "localhost")
     with served(shared, tmp_path) as server:
         monkeypatch.setenv("SSL_CERT_FILE", str(server.certificate))
         yield server
@@ -102,6 +104,7 @@ def test_what_one_machine_has_tuned_another_pulls_under_its_own_name_and_verifie
     pushed = tune("push", shared, "--results", own, "--json")
     assert (pushed.json["records"], pushed.json["logs"]) == (1, 1), pushed.err
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "another machine"))
+    monkeypatch.setenv("no_proxy", "localhost")
     with served(shared, tmp_path) as server:
         monkeypatch.setenv("SSL_CERT_FILE", str(server.certificate))
         pulled = tune("pull", server.url, second, "--results", theirs, "--json")
@@ -267,6 +270,25 @@ def test_redirects_to_https_are_followed_and_an_unknown_certificate_is_not_trust
     refused = tune(*request, tmp_path / "mine")
     assert (refused.status, len(refused.err.splitlines())) == (2, 1)
     assert "the server's certificate is not trusted" in refused.err
+
+
+def test_a_proxy_for_https_is_asked_for_a_tunnel(
+    tune: Tune, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = "pull", server.url, KERNEL, "--device", "3090", "--results", tmp_path / "mine"
+    with Proxy() as proxy, running(proxy):
+        monkeypatch.setenv("https_proxy", f"http://me:a%20word@{proxy.address}")
+        monkeypatch.setenv("no_proxy", "localhost")
+        assert tune(*request).status == 0
+        assert not proxy.heads
+        monkeypatch.setenv("no_proxy", "")
+        assert tune(*request, "--again").status == 0
+        (head,) = proxy.heads
+    assert head.startswith(f"CONNECT {server.url.removeprefix('https://')} ")
+    assert f"Proxy-Authorization: Basic {base64.b64encode(b'me:a word').decode()}\r\n" in head
+    monkeypatch.setenv("https_proxy", "http://")
+    done = tune(*request)
+    assert (done.status, done.err) == (2, "error: HTTPS_PROXY names no proxy; set it to http://HOST:PORT\n")
 
 
 def hostile_log(shared: Path, header: dict[str, Any], entries: str) -> bytes:

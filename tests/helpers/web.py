@@ -1,10 +1,13 @@
-"""A web server over HTTPS on this machine, with a certificate that it has signed itself."""
+"""A web server over HTTPS on this machine, with a certificate that it has signed itself, and a proxy."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import http.server
+import select
+import socket
+import socketserver
 import ssl
 import subprocess
 import threading
@@ -88,14 +91,53 @@ class Server(http.server.ThreadingHTTPServer):
         """Clients may hang up."""
 
 
+class _Tunnel(socketserver.BaseRequestHandler):
+    """Answers CONNECT, and copies what both sides say."""
+
+    server: Proxy
+
+    def handle(self) -> None:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.request.recv(1)
+        self.server.heads.append(head.decode())
+        host, _, port = head.split()[1].decode().rpartition(":")
+        with socket.create_connection((host, int(port))) as there, contextlib.suppress(OSError):
+            self.request.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            ends = {self.request: there, there: self.request}
+            while readable := select.select([*ends], [], [], 30)[0]:
+                for end in readable:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    ends[end].sendall(data)
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """A proxy for HTTPS at `address`. `heads` are the requests for tunnels that it has got."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Tunnel)
+        self.heads: list[str] = []
+        self.address = f"127.0.0.1:{self.server_address[1]}"
+
+
+@contextlib.contextmanager
+def running(server: socketserver.BaseServer) -> Iterator[None]:
+    """The server answers."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
 @contextlib.contextmanager
 def served(folder: Path, place: Path) -> Iterator[Server]:
     """A running server of this folder."""
-    with Server(folder, place) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Server(folder, place) as server, running(server):
+        yield server

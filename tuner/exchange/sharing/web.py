@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import re
 import ssl
 import time
 import urllib.parse
+import urllib.request
 from typing import Final
 
 from tuner.errors import EnvironmentTrouble, RequestError
@@ -76,9 +78,7 @@ class Web:
         headers = {"User-Agent": f"tuner/{VERSION}", "Accept-Encoding": "identity"}
         is_kept = parts.netloc in self._connections
         for is_again in (False, True):
-            connection = self._connections.get(parts.netloc) or http.client.HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=PATIENCE_SECONDS, context=self._context
-            )
+            connection = self._connections.get(parts.netloc) or self._connection(parts)
             self._connections[parts.netloc] = connection
             try:
                 connection.request("GET", target, headers=headers)
@@ -89,6 +89,25 @@ class Web:
                 if is_again or not is_kept:
                     raise
         raise AssertionError("unreachable")
+
+    def _connection(self, parts: urllib.parse.SplitResult) -> http.client.HTTPSConnection:
+        """A connection to a host, through the proxy that HTTPS_PROXY names, unless NO_PROXY names the host."""
+        host, port = parts.hostname or "", parts.port or http.client.HTTPS_PORT
+        proxy = urllib.request.getproxies_environment().get("https", "")
+        if not proxy or urllib.request.proxy_bypass(f"{host}:{port}"):
+            return http.client.HTTPSConnection(host, port, timeout=PATIENCE_SECONDS, context=self._context)
+        try:
+            through = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            to = through.hostname or "", through.port or http.client.HTTP_PORT
+        except ValueError:
+            to = "", 0
+        if not to[0]:
+            raise RequestError("HTTPS_PROXY names no proxy; set it to http://HOST:PORT")
+        connection = http.client.HTTPSConnection(*to, timeout=PATIENCE_SECONDS, context=self._context)
+        user = urllib.parse.unquote(f"{through.username}:{through.password or ''}") if through.username else ""
+        login = {"Proxy-Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
+        connection.set_tunnel(host, port, login)
+        return connection
 
     def _body(self, response: http.client.HTTPResponse, where: str, most: int) -> bytes:
         """The body of an answer, at most `most` bytes. What is longer is not read."""
