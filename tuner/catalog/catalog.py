@@ -231,7 +231,8 @@ def _has_records(kernel: str) -> bool:
 
 
 def load(kernel: str | Space) -> Space:
-    """The Space of `kernel`, from its launch form if that is up to date, else from its YAML. A Space is itself.
+    """The Space of `kernel`, from its launch form if that is up to date, else from its YAML. If `kernel` is a Space,
+    it is returned as it is.
 
     Reading YAML is slow, because it imports pydantic and yaml. Launch forms therefore ship with the package, and new
     ones are cached for the next launch. In a block of `snapshot.kept` a kernel is read once, with all its files. Raises

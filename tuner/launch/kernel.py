@@ -259,8 +259,8 @@ class Kernel:
     def _for_addresses(self, arrays: Sequence[Any], error: ArgumentError) -> Kernel:
         """This kernel, compiled for arrays that begin where these do. Raises `error` if it has no such build.
 
-        Builds of kernels in Python files assume that arrays begin at multiples of 16 bytes, as nearly all do. Those for
-        other arrays are made when a caller brings such arrays, once for each set of arguments.
+        Builds of kernels in Python files assume that arrays begin at multiples of 16 bytes, as nearly all do. If some
+        arrays of a caller do not, a build is made for this set of arguments, and kept for later calls.
         """
         if not isinstance(error, MisalignedArray) or self.space.python_language is None:
             raise error

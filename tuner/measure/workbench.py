@@ -343,8 +343,9 @@ class Workbench:
     def _is_right_frozen(self) -> bool:
         """Whether the outputs are right in a snapshot, to which no thread of the kernel writes.
 
-        A fork's small outputs are copied and compared by the process that forked it, which writes to no page of the
-        fork. Otherwise the whole process is copied.
+        If this process is a fork, its outputs are small, none is private, and no value is derived from them, the
+        process that forked it stops it, copies the outputs and compares them. This writes to no page of the fork. In
+        all other cases, this process is forked, and the new fork compares.
         """
         outputs = [self.buffers[name] for name in self._layouts[0].inputs.outputs if name in self.buffers]
         verdict: bool | None = None

@@ -120,7 +120,10 @@ class Operation:
 
     @cached_property
     def takers(self) -> Mapping[str, tuple[Argument, ...]]:
-        """The numbers that pass each size and option: one of its name without a `value`, and those of `value: NAME`."""
+        """By the name of a size or option, the numbers that pass its value.
+
+        These are the number of the same name, if it has no `value`, and the numbers whose `value` is that name.
+        """
         names, numbers = (*self.sizes, *self.options), self.numbers
         return {name: tuple(a for a in numbers if a.passes == name) for name in names}
 

@@ -41,8 +41,9 @@ class Record:
     search. `library` is the vendor library's default algorithm, `best_library` its fastest, both from the same
     rounds; `vs_library` and `vs_best_library` are their times over this record's. `launch_ms` is the launch overhead,
     None if it is negligible or on a CPU. `clock_mhz` and `throttled` describe the device during the finals.
-    `sustained` are measurements over seconds of back-to-back runs, by one of RUNNERS, each with `time_ms`,
-    `clock_mhz` and `power_w` (W). `conclusions` are the sentences that `tune` printed (`tuning.conclusions`).
+    `sustained` has measurements over seconds of back-to-back runs. A key is a runner (`record_rules.RUNNERS`), and its
+    value has `time_ms`, `clock_mhz` and `power_w` (W). `conclusions` are the sentences that `tune` printed
+    (`tuning.conclusions`).
 
     `error` and `bound` are the verification's. `verified` is the kind of reference, or the text `none` if there was no
     reference. In an imported record, these three fields are None. The outputs were right on `input_sets` sets of
