@@ -154,6 +154,13 @@ def test_a_notebook_has_a_bar_that_is_replaced(
         (None, {"strategy": "best"}, "'best'"),
         (None, {"objective": "speed"}, "'speed'"),
         (None, {"storage": "mine"}, "^storage='mine': unknown kind of storage; write a URL"),
+        (None, {"cluster": "mine"}, "^cluster='mine': not the address of a scheduler; write dask://"),
+        (None, {"cluster": 3}, "cluster=3: write a text"),
+        (
+            scale(reference=lambda x, a: a * x),
+            {"cluster": "dask://x"},
+            "a function of this program, which the machines",
+        ),
         (None, {"size": "1e3"}, "'1e3' is not a whole number from 1 on; write 1024$"),
     ],
 )

@@ -58,6 +58,7 @@ def tune(
     sustained: bool = False,
     same_bits_as: str | Mapping[str, Value] | None = None,
     storage: str | None = None,
+    cluster: str | None = None,
     progress: bool | Progress | None = None,
 ) -> Tuned:
     """Find the fastest configuration of `kernel` at `size`, verify it and store it, as `tune KERNEL SIZE` does.
@@ -77,6 +78,8 @@ def tune(
             configuration. `tuner.load` finds the result by the same argument.
         as_: How the program launches the kernel: "isolated", "graph", "stream", "eager" or "cold"; see "As deployed" in
             docs/measuring.md. `tuner.load` finds the result by the same argument.
+        cluster: The address of a scheduler of Dask, such as "dask://host:8786", whose workers measure: see "A cluster
+            of Dask" in docs/machines.md. The kernel must have no functions of the program itself.
         progress: False shows nothing. By default, messages are shown, and a bar on a terminal or in a notebook. An
             object receives the events of the run instead.
         The others: the options of `tune KERNEL SIZE` with these names.
@@ -93,7 +96,7 @@ def tune(
         print(tuned)
         assert len(tuned.to_pandas()) == 2
     """
-    checks.words(device=device, strategy=strategy, storage=storage, objective=objective)
+    checks.words(device=device, strategy=strategy, storage=storage, cluster=cluster, objective=objective)
     checks.folder(results=results)
     repeats = checks.whole("repeats", repeats, 1, MOST_REPEATS)
     deployment = checks.deployment(as_, flush)
@@ -121,6 +124,7 @@ def tune(
             sustained=sustained,
             same_bits_as=checks.whose_bits(same_bits_as),
             storage=storage,
+            cluster=cluster,
             results=None if results is None else Path(results),
         )
         try:
