@@ -139,6 +139,8 @@ def main() -> None:
             "bytes of a pull of one kernel": one.bytes,
             "bytes of a pull when nothing is new": again.bytes,
             "bytes of a first pull of all kernels": whole,
+            f"the same with the {pulled.OTHERS} devices like it": first + (1 + pulled.OTHERS) * (whole - first),
+            f"when nothing is new, with these {pulled.OTHERS} devices": first + (1 + pulled.OTHERS) * own,
             "bytes of the whole store": first + given.devices * (own + given.kernels * per_kernel),
             "files of the whole store": 1 + given.devices * (1 + given.kernels * (1 + given.sizes)),
             "processor time of a pull of one kernel, s": round(seconds, 3),

@@ -10,7 +10,12 @@ import pytest
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
+from tuner.catalog import catalog
+from tuner.devices.conditions import DEFAULT
 from tuner.space.config import Config
+from tuner.space.scope import Limits
+from tuner.space.sources.rendering import Version
+from tuner.store.lookup import Query
 from tuner.tuning.recordings import logs, recording
 from tuner.tuning.recordings.recording import Entry
 
@@ -69,8 +74,6 @@ def test_a_search_leaves_a_log_that_travels_and_that_another_machine_exports_rep
 
 
 def test_a_log_is_bounded_and_keeps_what_it_has(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tuner.catalog import catalog
-    from tuner.devices.conditions import DEFAULT
 
     space = catalog.load(str(kernel))
     about = space.name, "host", "a processor", "", {"M": 8}, {}, {}, DEFAULT, "code"
@@ -109,3 +112,20 @@ def test_logs_that_say_nonsense_are_passed_over(tune: Tune, kernel: Path, tmp_pa
     for path in logs_in(there):
         path.write_text('{"kernel_name": 5, "log": [], "problem_size": {"M": "x"}, "cache": {"1": 3}}')
     assert tune(kernel, "16", "--repeats", "1", "--budget", "1", "--results", there).status == 0
+
+
+def test_of_many_logs_a_search_reads_those_of_the_nearest_sizes(
+    kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = catalog.load(str(kernel))
+    version = Version.of(space)
+    for size in (100, 9, 2000, 70, 4000):
+        sizes = {"M": size, "N": size, "K": size, "batch": 1}
+        about = space.name, "host", f"device {size}", "x86_64", sizes, space.operation.options, {}, DEFAULT
+        logs.keep(logs.LoggedProblem(*about, version.code), space, [({"v": 1}, Entry(float(size)))], tmp_path)
+    monkeypatch.setattr(logs, "MOST_FILES", 2)
+    op = space.operation
+    scope = op.scope({"M": 80, "N": 80, "K": 80, "batch": 1}, op.options, "c", Limits(), {})
+    query = Query(space, scope, "here", "host", "x86_64", version)
+    found = logs.experiences(query, [], tmp_path, most=4)
+    assert sorted(time_ms or 0.0 for each in found for _, time_ms in each.trials) == [70.0, 100.0]

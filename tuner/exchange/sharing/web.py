@@ -63,6 +63,7 @@ class Web:
                     "trust it, set SSL_CERT_FILE to a file with the certificate of its authority"
                 ) from None
             except TimeoutError:
+                self.close()
                 raise _trouble(f"{where}: no answer for {PATIENCE_SECONDS:.0f} s") from None
             except (OSError, UnicodeError, http.client.HTTPException) as error:
                 self.close()
