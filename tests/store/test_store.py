@@ -206,6 +206,19 @@ def test_what_is_no_file_is_refused_at_once(make: Callable[[Path], None], tmp_pa
         Store(HOST_KERNEL, tmp_path)
 
 
+def test_a_link_in_the_place_of_a_lock_opens_no_file_to_others(tmp_path: Path) -> None:
+    private, folder = tmp_path / "private", tmp_path / "shared" / "sgemm"
+    private.write_text("mine")
+    private.chmod(0o600)
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    store = Store(HOST_KERNEL, folder.parent)
+    store.paths[0].with_suffix(".lock").symlink_to(private)
+    with pytest.raises(RequestError, match=r"01_host_blocked\.lock: is a link; locks are files; delete it"):
+        store.add(EXACT)
+    assert (private.read_text(), private.stat().st_mode & 0o777) == ("mine", 0o600)
+
+
 @pytest.mark.slow
 def test_a_file_full_of_rubbish_is_a_few_lines_of_warnings(tmp_path: Path, tune: Tune) -> None:
     folder = tmp_path / "\x1b]0;owned\x07\u202e\n"

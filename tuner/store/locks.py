@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,26 +25,26 @@ def of(path: Path) -> BaseFileLock:
 
     The operating system releases its lock on that file when the process ends. On a file system without flock, the
     file's existence is the lock. Whoever may write to the folder may write to the file, so users can share a store.
-    Raises OSError if the file cannot be created, and RequestError if another user's file forbids to lock it.
+    Raises OSError if the file cannot be created, and RequestError if it is a link, or another user's file forbids to
+    lock it.
     """
     from filelock import FileLock, SoftFileLock
 
     file = path.with_suffix(".lock")
     try:
-        has_flock = _has_flock(file)
-    except PermissionError:
-        if not file.exists():
+        mode = _mode(file)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise RequestError(f"{shown(file)}: is a link; locks are files; delete it") from None
+        if not isinstance(error, PermissionError) or not file.exists():
             raise
         raise RequestError(
             f"{shown(file)}: belongs to another user, and this one may not write to it; have its owner run "
             f"`chmod a+rw {shown(file)}`, or delete it while nobody writes to this folder"
         ) from None
-    if has_flock:
-        mode = 0o600 | file.parent.stat().st_mode & 0o066
-        with contextlib.suppress(OSError):  # of another user, who has let this one write to it
-            file.chmod(mode)
-        return FileLock(file, mode=mode)
-    return SoftFileLock(path.with_suffix(".softlock"))  # a different name, because FileLock leaves its file behind
+    if mode is None:
+        return SoftFileLock(path.with_suffix(".softlock"))  # a different name, because FileLock leaves its file behind
+    return FileLock(file, mode=mode)
 
 
 @contextlib.contextmanager
@@ -68,14 +69,20 @@ def held(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _has_flock(path: Path) -> bool:
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return False
-            raise
-    return True
+def _mode(file: Path) -> int | None:
+    """Create a lock file if it is missing, let those write to it who may write to its folder, and return its mode; None
+    on a file system without flock. A link is not followed: whoever can make one could open any file to others."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        mode = 0o600 | file.parent.stat().st_mode & 0o066
+        with contextlib.suppress(OSError):  # of another user, who has let this one write to it
+            os.fchmod(descriptor, mode)
+        return mode
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
+    finally:
+        os.close(descriptor)
