@@ -60,9 +60,12 @@ def are_free(place: str) -> bool:
 
 
 def machine() -> str:
-    """What tells this machine from others: its name, and the folder of the cache, which containers have for themselves.
-    Runs of two machines do not wait for each other."""
-    return f"{platform.node()} {paths.cache().resolve()}"
+    """What tells this machine from others: its name, when it was started, and the folder of the cache, which containers
+    have for themselves. Runs of two machines do not wait for each other."""
+    started = ""
+    with contextlib.suppress(OSError):
+        started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{platform.node()} {started} {paths.cache().resolve()}"
 
 
 @contextlib.contextmanager
