@@ -113,3 +113,16 @@ __global__ void f(int *y, int n) {{ {I} if (i < n) y[i] = count + i; }}
     assert (done.status, (tmp_path / "g.yaml").exists()) == (2, False)
     assert "clear takes no arguments, so there is nothing to fill and to compare; let the kernel take the" in done.err
     assert "the variables count as arguments, or name it as a step beside kernels that take arrays" in done.err
+
+
+def test_what_a_method_indexes_by_is_no_knob_but_the_extent_of_a_member_is(tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+struct Rows {{
+    int stride;
+    float kept[ORDER];
+    __device__ float at(const float *x, int row) const {{ return x[row * stride] + kept[0]; }}
+}};
+__global__ void f(float *y, const float *x, Rows rows, int n) {{ {I} if (i < n) y[i] = rows.at(x, i); }}
+"""
+    data, _ = drafted(tmp_path, tune, code)
+    assert {*data["parameters"]} == {"ORDER", "block_size_x"}

@@ -310,3 +310,30 @@ __global__ void f(float *y, const float *x) {
     assert tune("new", file).status == 0
     (line,) = [line for line in (tmp_path / "f.yaml").read_text().splitlines() if line.startswith("grid: ")]
     assert re.match(r"grid: \[ceil_div\(WIDTH, BX \* TX\), .*  # \? ", line), line
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "shapes"),
+    [
+        (
+            "f.c",
+            "#define TILE 8\nvoid f(int ni, int nj, double C[ni][nj], const double *restrict A) {"
+            " for (int t = 0; t < ni; t += TILE) for (int i = t; i < t + TILE && i < ni; i++)"
+            " for (int j = 0; j < nj; j++) C[i][j] += A[i]; }",
+            [["ni", "nj"], ["ni"]],
+        ),
+        (
+            "f.cu",
+            "#define N 128\n__global__ void f(float C[N][32], const float (*A)[N / 4], int n) {"
+            " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) C[i][3] = A[i][4]; }",
+            [[128, 32], ["n", "128 / 4"]],
+        ),
+    ],
+)
+def test_arrays_of_several_axes_have_the_extents_of_their_types(
+    name: str, code: str, shapes: list[list[str | int]], tmp_path: Path, tune: Tune
+) -> None:
+    (tmp_path / name).write_text(code)
+    assert tune("new", tmp_path / name).status == 0
+    arguments = read(tmp_path / "f.yaml").data["operation"]["arguments"]
+    assert [each["shape"] for each in arguments if "shape" in each] == shapes

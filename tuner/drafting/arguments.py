@@ -146,7 +146,13 @@ class DraftedArguments:
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""
-        return self.told.shape(name) or self.told.per_block(name) or self._of_macros(name) or self.guess
+        told = self.told.shape(name) or self.told.per_block(name)
+        return told or self._of_rows(name) or self._of_macros(name) or self.guess
+
+    def _of_rows(self, name: str) -> list[str]:
+        """The shape of an array whose type tells all extents but the first, as `float (*x)[4]`; empty if none does."""
+        rows = [self.told.numbered(extent) for p in self.facts.parameters if p.name == name for extent in p.extents[1:]]
+        return [*self.guess[:1], *rows] if rows and all(rows) else []
 
     def _of_macros(self, name: str) -> list[str]:
         """The shape of an array whose rows are as long as a size that the source defines; empty if there is none."""

@@ -170,7 +170,7 @@ class DraftedExtents:
     def _shapes(self) -> dict[str, list[str]]:
         shapes = self._facts.shapes
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
-        found = {name: self._counts.shape(name) for name in arrays}
+        found = {name: self._declared(name) or self._counts.shape(name) for name in arrays}
         renamed = {
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
@@ -181,6 +181,16 @@ class DraftedExtents:
         }
         known = {name: shape for name, shape in plain.items() if self._is_known(" ".join(shape))}
         return {name: shape for name, shape in known.items() if not self._doubled(known) & {*names_in(" ".join(shape))}}
+
+    def numbered(self, extent: str) -> str:
+        """An extent of the source in the draft's terms; empty if the draft lacks a name in it."""
+        found = self._numbered(extent, set())
+        return found if extent and self._is_known(found) else ""
+
+    def _declared(self, name: str) -> list[str]:
+        """The shape of an array as its parameter declares it, `C[n][4]`; empty unless it does for all axes."""
+        (parameter,) = [each for each in self._facts.parameters if each.name == name]
+        return [*parameter.extents] if all(map(self.numbered, parameter.extents)) else []
 
     def _doubled(self, shapes: Mapping[str, list[str]]) -> set[str]:
         """The new sizes in shapes that are not independent, because a scalar that is a size in other shapes follows

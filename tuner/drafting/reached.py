@@ -16,6 +16,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n
 _CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
 MOST_ALIASES = 10  # of a type
 _STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{")
+_BODY = re.compile(r"\)\s*(?:const\b|noexcept\b|override\b|\s)*(?::[^;{}]*)?\{")  # the head of a method's body
 _ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
 _OF_LIBRARIES = {
     "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2",
@@ -50,7 +51,17 @@ def extents_of_members(code: str, names: frozenset[str]) -> list[str]:
     """The extents of arrays in the structs of these names."""
     found = ((head[1], *braced(code, head.end() - 1)) for head in _STRUCT.finditer(code))
     structs = [text for name, text, after in found if name in names or after.strip() in names]
-    return [extent for text in structs for extent in re.findall(r"\[([^\[\]]*)\]", text)]
+    return [extent for text in structs for extent in re.findall(r"\[([^\[\]]*)\]", _without_methods(text))]
+
+
+def _without_methods(text: str) -> str:
+    """The text of a struct without the bodies of its functions."""
+    parts, end = list[str](), 0
+    for head in _BODY.finditer(text):
+        if head.start() >= end:
+            parts.append(text[end : head.end()])
+            end = head.end() + len(braced(text, head.end() - 1)[0])
+    return "".join([*parts, text[end:]])
 
 
 def aliases(code: str) -> dict[str, str]:

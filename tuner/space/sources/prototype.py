@@ -5,7 +5,7 @@ type that is a macro or a typedef, parameters under an #if), it is None here, an
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.space.dtypes import DTYPES
@@ -45,6 +45,7 @@ class Parameter:
     is_pointer: None if the type may be a typedef or macro for a pointer.
     stars: levels of indirection; 2 for a pointer to pointers.
     access: the role that the access qualifier of an image gives; empty without a qualifier.
+    extents: those of an array of several axes, as declared: of `C[n][4]`, n and 4. The first may be empty.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Parameter:
     is_const: bool
     stars: int = 0
     access: str = ""
+    extents: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -231,7 +233,17 @@ def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
     access = next((role for word, role in _ACCESS.items() if {word, f"__{word}"} & {*element}), "")
     last = len(element) - element[::-1].index("*") if "*" in element else len(element)
     pointed_to = element[:last]  # `float *const x` may be written
-    return Parameter(name, text, is_pointer, "const" in pointed_to, stars, access)
+    axes = ("",) * to_array + tuple(" ".join(inner) for inner in _in_brackets(declared[len(element) :]))
+    return Parameter(name, text, is_pointer, "const" in pointed_to, stars, access, axes if len(axes) > 1 else ())
+
+
+def _in_brackets(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """What is in each pair of square brackets."""
+    while "[" in words:
+        opening = words.index("[")
+        closing = matching(words, opening)
+        yield words[opening + 1 : closing]
+        words = words[closing + 1 :]
 
 
 def _whole_names(words: Sequence[str]) -> list[str]:
