@@ -120,6 +120,7 @@ def test_an_address_of_a_scheduler_is_written_as_dask_writes_it() -> None:
             cluster.checked(wrong)
 
 
+@pytest.mark.slow
 def test_files_of_a_space_travel_to_a_station_that_does_not_have_them(tmp_path: Path) -> None:
     folder = tmp_path / "kernel"
     file = scaled(folder, "twice")
