@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from helpers.kernels import Stage, c_kernel
+import tuner
+from helpers.kernels import MULTIPLY, Stage, c_kernel
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices.builds.figures import Figures
@@ -140,6 +142,18 @@ def test_code_is_compared_as_the_machine_runs_it(stage: Stage) -> None:
     assert Code(worker).is_same({"v": 0}, {"v": 1})
     assert not Code(worker).is_same({"v": 0}, {"v": 2})
     device.close()
+
+
+@pytest.mark.slow
+def test_a_second_process_times_what_the_first_one_does_not_separate(stage: Stage, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    note = f'FILE *file = fopen("{log}", "a"); fprintf(file, "%d\\n", getppid()); fclose(file);'
+    text = c_kernel("noting", f"{MULTIPLY}{note} if (v == 2) usleep(50000);", "#include <stdio.h>")
+    for values, processes in (("[0, 1]", 2), ("[0, 2]", 1)):
+        log.write_text("")
+        tuned = tuner.tune(stage(text, "noting", f"{{v: {values}}}"), 16, device="host", results=tmp_path / values)
+        assert len(set(log.read_text().split())) == processes
+        assert tuned.record.config == {"v": 0}
 
 
 def test_energies_and_sustained_times_are_not_settled_by_the_rule() -> None:

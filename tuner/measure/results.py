@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -12,6 +12,7 @@ from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, TrialError
 from tuner.measure.timing.clock import spread
+from tuner.space.values import bit_classes
 from tuner.space.values.bit_classes import Bits
 
 FINALS = "finals"  # the `failure` of an Outcome that failed in the final round; its log begins with the actual reason
@@ -133,6 +134,16 @@ class Final:
     sustained: Sustained | None = None
     bits: Bits = field(default_factory=dict, compare=False)
 
+    def and_later(self, later: Final) -> Final:
+        """This Final with the times of more rounds. It has failed if either has."""
+        failure = self.failure or later.failure
+        return replace(
+            self,
+            times=() if failure else self.times + later.times,
+            failure=failure,
+            bits=bit_classes.joined([self.bits, later.bits]),
+        )
+
     @property
     def time_ms(self) -> float:
         """The median time in ms."""
@@ -200,6 +211,11 @@ class Finals:
     accepted_mutants: list[str] | None = None
 
     @property
+    def rounds(self) -> int:
+        """The number of rounds that every right candidate ran in; 0 if there is none."""
+        return min((len(final.times) for final in self.candidates if final.failure is None), default=0)
+
+    @property
     def shortest_ms(self) -> float:
         """The shortest time in ms; infinite if everything failed."""
         finals = (*self.candidates, self.library, self.best_library)
@@ -207,6 +223,19 @@ class Finals:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def and_later(self, later: Finals, places: Sequence[int]) -> Finals:
+        """These Finals with those of more rounds in another process, of the candidates at `places`."""
+        candidates = [*self.candidates]
+        for place, final in zip(places, later.candidates, strict=True):
+            candidates[place] = candidates[place].and_later(final)
+        libraries = {
+            name: one.and_later(two)
+            if (one := getattr(self, name)) and (two := getattr(later, name)) and one.library == two.library
+            else one
+            for name in ("library", "best_library")
+        }
+        return replace(Finals.joined([self, later]), candidates=candidates, **libraries)
 
     @staticmethod
     def joined(parts: Sequence[Finals]) -> Finals:

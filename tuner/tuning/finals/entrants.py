@@ -27,6 +27,9 @@ FINALISTS = 5
 MOST_TIED = 5  # more finalists, if the search's times do not separate them from the fastest
 MOST_RIVALS = 500  # trials that are looked at
 NEAR = 0.02  # relative difference of two times of a search that the finals may turn round
+# The same two on a processor. There, the search's time of one of the best configurations may be twice as long as that
+# of the best, because of other programs, and of where its process has its memory.
+MOST_TIED_ON_PROCESSOR, NEAR_ON_PROCESSOR = 15, 1.0
 MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 # On a processor, other programs and the system's scheduler may lengthen all runs of a configuration by so much, mostly
 # because two of its threads share a core. So up to MOST_LOOKED_AT, those that the rule prefers, get a second look.
@@ -52,7 +55,7 @@ class Entrants:
         Raises RequestError if no configuration has the bits that are asked for.
         """
         self._worker, self._ledger, self._round, self._among = worker, ledger, final_round, among
-        self._is_short = is_short
+        self._is_short, self._on_processor = is_short, worker.device.on_processor
         space, scope = worker.task.space, worker.scope
         self.rule = TieRule.of(preference.record, declared_or_first(space, scope), ledger.trials)
         self._same_bits = preference.same_bits
@@ -62,7 +65,7 @@ class Entrants:
         """On a processor, measure again what may have lost only because other programs ran, if the times of one of the
         fastest are noise."""
         task = self._worker.task
-        if not self._worker.device.on_processor or task.method.objectives != ("time",) or self._is_short:
+        if not self._on_processor or task.method.objectives != ("time",) or self._is_short:
             return
         trials = list(itertools.islice(self.best(self._among), MOST_RIVALS))
         first, rest = trials[:FINALISTS], trials[FINALISTS:]
@@ -91,7 +94,8 @@ class Entrants:
 
     def ranked(self) -> list[Trial]:
         """The FINALISTS best trials, and up to MOST_TIED others that are as good in the search, those that the rule
-        prefers; of several objectives, the non-dominated trials. Where runs are long, there are no others."""
+        prefers; of several objectives, the non-dominated trials. There are fewer others where a round would take longer
+        than ROUND_MS."""
         objectives = self._worker.task.method.objectives
         if len(objectives) > 1:
             return _front(list(self.best()))
@@ -99,10 +103,13 @@ class Entrants:
         first, rest = trials[:FINALISTS], trials[FINALISTS:]
         if self._is_short:
             return _promising(first, first)
-        if objectives != ("time",) or not rest or (first[0].time_ms or 0.0) > ROUND_MS:
+        if objectives != ("time",):
             return first
-        near = [trial for trial in rest if _is_near(trial, first[0])]
-        return [*first, *sorted(near, key=self.rule.rank)[:MOST_TIED]]
+        most, margin = (MOST_TIED_ON_PROCESSOR, NEAR_ON_PROCESSOR) if self._on_processor else (MOST_TIED, NEAR)
+        near = sorted((trial for trial in rest if _is_near(trial, first[0], margin)), key=self.rule.rank)[:most]
+        while near and sum(trial.time_ms or 0.0 for trial in (*first, *near)) > ROUND_MS:
+            near.pop()
+        return [*first, *near]
 
     def beside(self, ranked: Sequence[Trial]) -> list[Trial]:
         """The trials of the default and of the record that is there, if they are not among `ranked`.
@@ -124,10 +131,10 @@ def _promising(trials: Sequence[Trial], ranked: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.values[0] <= RACE * ranked[0].values[0]]
 
 
-def _is_near(trial: Trial, best: Trial) -> bool:
-    """Whether the search's times leave open which of two trials is faster."""
+def _is_near(trial: Trial, best: Trial, near: float) -> bool:
+    """Whether the search's times leave open which of two trials is faster. They do if they differ by `near` at most."""
     one, other = (verdicts.of_times(each.outcome.times) for each in (best, trial))
-    margin = max(NEAR * one.time_ms, verdicts.REPEATABLE_MS)
+    margin = max(near * one.time_ms, verdicts.REPEATABLE_MS)
     return other.time_ms <= one.time_ms + margin or bool(one.verdict(other))
 
 

@@ -18,9 +18,10 @@ from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated, Verified
-from tuner.measure.timing.clock import FINAL_SECONDS, QUICK_SECONDS
+from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, MIN_ROUNDS, QUICK_SECONDS
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.values import bit_classes
+from tuner.store import verdicts
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_ROOM = "out of memory"  # a failure's reason
+SITTINGS = 2  # processes in which finalists are timed
+OPEN = 0.03  # relative difference in one process that may be a tie in another one
 
 
 class FinalRound:
@@ -50,12 +53,34 @@ class FinalRound:
         """`sustained` and `quick` are those of `Bench.finals`; `noted` is called with messages for the user."""
         self._worker, self._ledger, self._noted = worker, ledger, noted
         seconds = QUICK_SECONDS if quick else FINAL_SECONDS
-        self._finals = functools.partial(worker.finals, seconds=seconds, sustained=sustained, quick=quick)
+        # On a processor, times depend on where a process has its memory and its code.
+        may_differ = worker.device.on_processor and worker.task.method.objectives == ("time",)
+        self._sittings = sittings = SITTINGS if may_differ and sustained is None and not quick else 1
+        self._finals = functools.partial(
+            worker.finals,
+            seconds=seconds / sittings,
+            sustained=sustained,
+            quick=quick,
+            most_rounds=MAX_ROUNDS // sittings,
+        )
         self._failures: dict[ConfigKey, str] = {}
         self.bits: dict[ConfigKey, Bits] = {}
 
     def measured(self, trials: Sequence[Trial]) -> Finals:
-        """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure."""
+        """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure.
+
+        On a processor, trials take part in rounds of a second process, whose arrays and code lie elsewhere in memory,
+        if those of the first one do not say which is the fastest.
+        """
+        finals = self._measured(trials)
+        if self._sittings == 1 or not _is_open(finals.candidates) or finals.rounds <= MIN_ROUNDS:
+            return finals  # where runs are long, a few rounds take as much time as there is
+        self._worker.close()
+        right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
+        return finals.and_later(self._measured([trials[place] for place in right]), right)
+
+    def _measured(self, trials: Sequence[Trial]) -> Finals:
+        """The Finals of the trials in one process."""
         try:
             finals = self._of(trials, self._finals)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measuring each alone shows which one was the cause
@@ -185,6 +210,16 @@ class FinalRound:
             is_doubtful = failure.partition(":")[0] in PERHAPS_ITS_OWN
             (self._ledger.set_aside if is_doubtful else self._ledger.revise)(failed)
         return self._failures.get(key)
+
+
+def _is_open(candidates: Sequence[Final]) -> bool:
+    """Whether several candidates may be tied with the fastest, or be so in another process."""
+    right = [final for final in candidates if final.failure is None]
+    if not right:
+        return False
+    fastest = min(right, key=lambda final: final.time_ms)
+    ratios = [verdicts.ratio(fastest.times, final.times) for final in right]
+    return sum(ratio.low <= 1 + OPEN or verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios) > 1
 
 
 def _lacked_room(final: Final) -> bool:
