@@ -120,7 +120,10 @@ class Cluster:
 
         A coroutine waits for it, not Dask's own `result`, whose timeouts sometimes fail at the moment of an answer.
         """
-        waiting = asyncio.run_coroutine_threadsafe(_awaited(asked), self._client.loop.asyncio_loop)
+        try:
+            waiting = asyncio.run_coroutine_threadsafe(_awaited(asked), self._client.loop.asyncio_loop)
+        except Exception as error:  # of several types, when the client has closed
+            raise Lost(_unreachable(error)) from None
         deadline = time.monotonic() + seconds
         while True:
             try:
