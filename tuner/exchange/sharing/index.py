@@ -171,13 +171,8 @@ def _file(data: Any, suffix: str) -> SharedFile:
     return SharedFile(sha256, size, suffix)
 
 
-def is_text(value: object) -> bool:
-    """Whether an index may have this name."""
-    return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
-
-
 def _text(data: Any, name: str) -> str:
-    value: str = data[name]
-    if not is_text(value):
+    value = data[name]
+    if not isinstance(value, str) or not value.isprintable() or len(value) > _LONGEST:
         raise ValueError(f"{name} is {repr(value)[:40]}; allowed: a line of at most {_LONGEST} characters")
     return value

@@ -19,6 +19,7 @@ from tuner.store import locks, record_file
 from tuner.store.record import Record, better_first
 from tuner.tuning.recordings import logs
 from tuner.tuning.recordings import recording as recordings
+from tuner.tuning.recordings.logs import LoggedProblem
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def _gathered(
     files = (file.relative_to(own).with_suffix("").as_posix() for file in own.rglob("*.jsonl"))
     names = sorted(name for name in files if name.isprintable())
     chosen = set(names) if not kernels else {name for text in kernels for name in matching(text, names)}
+    problems_of_records: set[str] = set()  # a log without such a record is one of an import
     for name in sorted(chosen):
         records, unread = record_file.read_or_pass(own / f"{name}.jsonl", name)
         problems += unread
@@ -101,14 +103,14 @@ def _gathered(
                 continue
             code = record.code or record.signature
             place(name, record.kind, record.device, record.architecture, code).records.append(record)
+            problems_of_records.add(LoggedProblem.of(name, record).key)
     for path in recordings.files(own / logs.FOLDER):
         try:
             problem, log = logs.read(path)
         except RequestError:
             continue  # a recording, or damaged: whoever uses it says so
         is_whole = problem.file == path.name and problem.kind in devices.KINDS and index.CODE.fullmatch(problem.code)
-        is_named = index.is_text(problem.device) and index.is_text(problem.architecture)
-        if problem.kernel in chosen and is_whole and is_named and not log.is_unverified:
+        if problem.key in problems_of_records and is_whole and not log.is_unverified:
             about = problem.kernel, problem.kind, problem.device, problem.architecture, problem.code
             place(*about).logs.append(path)
     none = SharedFile("", 0, index.INDEX)
