@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,7 @@ class ClusterCrew(Crew):
         self._fit: list[RemoteDevice] = []  # those that are on the task
         self._come: list[RemoteDevice] = []  # those that a run has yet to begin
         self._places: dict[str, RemoteDevice] = {}
+        self._joins: list[Future[None]] = []
         self._alike: tuple[str, ...] = ()
         self.is_closed = self._is_searching = False
         self._cluster = Cluster(checked(address))
@@ -338,8 +339,8 @@ class ClusterCrew(Crew):
             if self._is_searching:
                 self._noted(f"{remote.name} joins the search")
         self._is_searching = True
-        for address in self._unasked():
-            self._joining.submit(self._join_later, address)
+        self._joins = [join for join in self._joins if not join.done()]
+        self._joins += [self._joining.submit(self._join_later, address) for address in self._unasked()]
 
     def _begin(self, run: ClusterRun, remote: RemoteDevice) -> None:
         """Put a device to work: while one of its workers measures, the others have their configurations built."""
@@ -374,11 +375,13 @@ class ClusterCrew(Crew):
         return run.count
 
     def _wait_alone(self, since: float | None) -> float:
-        """Wait a moment for another device; `since` is when the last one went. Raises EnvironmentTrouble if none has
-        come for WORKERS_SECONDS."""
+        """Wait a moment for another device; `since` is when the last one went, or when workers were asked. Raises
+        EnvironmentTrouble if none has come for WORKERS_SECONDS."""
         if since is None:
             since = time.monotonic()
             self._noted(f"{self._cluster.address}: no device is left; waiting up to {WORKERS_SECONDS:g} s for another")
+        if self._joins:  # which may take long, and have limits of their own
+            since = time.monotonic()
         if time.monotonic() - since > WORKERS_SECONDS or self._cluster.has_ended:
             trouble = self._cluster.trouble
             why = "no worker can measure any more" if trouble is None else f"the scheduler does not answer: {trouble}"
