@@ -126,3 +126,21 @@ __global__ void f(float *y, const float *x, Rows rows, int n) {{ {I} if (i < n) 
 """
     data, _ = drafted(tmp_path, tune, code)
     assert {*data["parameters"]} == {"ORDER", "block_size_x"}
+
+
+def test_other_names_for_pointers_are_arrays(tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+typedef struct {{ int key; int links[3]; }} node, *list;
+typedef struct pair {{ float x, y; }} *pairs;
+typedef const float *row;
+__global__ void f(list out, pairs p, row x, node one, int n) {{
+    {I}
+    if (i < n) {{ out[i].key = one.key; out[i].links[1] = 2; p[i].x = x[i]; p[i].y = 0; }}
+}}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    arguments = {each["name"]: each for each in data["operation"]["arguments"]}
+    assert [arguments[name]["shape"] for name in ("out", "p", "x")] == [["n", 4], ["n", 2], ["n"]]
+    assert [arguments[name]["role"] for name in ("out", "p", "x")] == ["out", "out", "in"]
+    assert [field["name"] for field in arguments["one"]["fields"]] == ["key", "links"]
+    compiled(tmp_path, tune, text)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
-from tuner.drafting.reached import aliases, has_several, reached, resolved
+from tuner.drafting.reached import aliases, has_several, pointers, reached, resolved
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
@@ -194,9 +194,17 @@ class KernelFile:
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
         renamed = {p.name: f"{p.name}_" for p in step.parameters if p.name in taken and p.is_pointer is False}
         parameters = tuple(
-            replace(p, name=renamed.get(p.name, p.name), type=resolved(p.type, types)) for p in step.parameters
+            replace(p, name=renamed.get(p.name, p.name), type=resolved(p.type, types))
+            for p in self._with_pointers(step.parameters)
         )
         return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
+
+    def _with_pointers(self, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
+        """Parameters with pointers in the place of other names for them."""
+        names = pointers(self.text)
+        for each in parameters:
+            is_other = each.type in names and not each.is_pointer
+            yield replace(each, type=names[each.type], is_pointer=True, stars=1) if is_other else each
 
     def _with_types(self, step: Prototype) -> tuple[Parameter, ...] | None:
         """The parameters of a kernel with the types that macros hide."""

@@ -16,6 +16,8 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n
 _CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
 MOST_ALIASES = 10  # of a type
 _STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{")
+_POINTER = re.compile(r"\btypedef\s+(?:const\s+)?(?:struct\s+|union\s+)?(\w+)\s*\*\s*(\w+)\s*;")
+_NEAR = 40  # characters before `struct`
 _BODY = re.compile(r"\)\s*(?:const\b|noexcept\b|override\b|\s)*(?::[^;{}]*)?\{")  # the head of a method's body
 _ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
 _OF_LIBRARIES = {
@@ -68,6 +70,18 @@ def aliases(code: str) -> dict[str, str]:
     """The types for which `code` or a library of CUDA has other names, as in `typedef float real;`."""
     several = _several(code)
     return {**_OF_LIBRARIES, **{name: kind for name, kind in _aliases(code) if name not in several}}
+
+
+def pointers(code: str) -> dict[str, str]:
+    """The types to which names for pointers point: of `typedef struct {...} node, *list;`, list to node."""
+    found = {name: kind for kind, name in _POINTER.findall(code)}
+    for head in _STRUCT.finditer(code):
+        if not re.search(r"\btypedef\s*$", code[max(0, head.start() - _NEAR) : head.start()]):
+            continue
+        declared = re.findall(r"(\*?)\s*(\w+)", braced(code, head.end() - 1)[1])
+        plain = [name for star, name in declared if not star] or [head[1]]
+        found |= {name: plain[0] for star, name in declared if star and plain[0]}
+    return found
 
 
 def is_declared(code: str, name: str) -> bool:
