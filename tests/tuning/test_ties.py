@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,6 +143,19 @@ def test_code_is_compared_as_the_machine_runs_it(stage: Stage) -> None:
     assert Code(worker).is_same({"v": 0}, {"v": 1})
     assert not Code(worker).is_same({"v": 0}, {"v": 2})
     device.close()
+
+
+def test_a_difference_must_show_in_each_process() -> None:
+    slower, unclear = rounds(7, 1.0, 1.05, noise=0.01), rounds(8, 1.0, 1.02, noise=0.05)
+    whole = [one + other for one, other in zip(slower, unclear, strict=True)]
+
+    def tied(*processes: list[tuple[float, ...]]) -> int:
+        finals = [functools.reduce(Final.and_later, map(Final, times)) for times in zip(*processes, strict=True)]
+        field = [Finalist(finalist(place, final.times).trial, final) for place, final in enumerate(finals)]
+        return len(settle(field, TieRule({"v": 1}), ("time",), other_code).ties)
+
+    assert [tied(slower), tied(unclear), tied(slower, unclear), tied(slower, slower)] == [0, 2, 2, 0]
+    assert tied(whole) == 0, "as rounds of one process, the same times do separate them"
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -124,7 +125,7 @@ class Final:
 
     `library` names the vendor library's routine if the candidate is one. `energies` are energies of one run in mJ, one
     for each round, if the method measures energy. `sustained` is set if the candidate also ran back to back. `bits` are
-    those of its right outputs.
+    those of its right outputs. If rounds ran in several processes, `processes` has the number of those in each one.
     """
 
     times: tuple[float, ...] = ()
@@ -133,16 +134,24 @@ class Final:
     energies: tuple[float, ...] = ()
     sustained: Sustained | None = None
     bits: Bits = field(default_factory=dict, compare=False)
+    processes: tuple[int, ...] = ()
 
     def and_later(self, later: Final) -> Final:
-        """This Final with the times of more rounds. It has failed if either has."""
+        """This Final with the times of more rounds, in another process. It has failed if either has."""
         failure = self.failure or later.failure
         return replace(
             self,
             times=() if failure else self.times + later.times,
             failure=failure,
             bits=bit_classes.joined([self.bits, later.bits]),
+            processes=() if failure else tuple(map(len, (*self.by_process, *later.by_process))),
         )
+
+    @property
+    def by_process(self) -> list[tuple[float, ...]]:
+        """The times of each process."""
+        ends = [*itertools.accumulate(self.processes or [len(self.times)])]
+        return [self.times[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
     @property
     def time_ms(self) -> float:
@@ -167,7 +176,7 @@ class Final:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Final:
         sustained = Sustained(**data["sustained"]) if data["sustained"] else None
-        tuples = {name: tuple(data[name]) for name in ("times", "energies")}
+        tuples = {name: tuple(data[name]) for name in ("times", "energies", "processes")}
         return Final(**{**data, **tuples, "sustained": sustained})
 
 

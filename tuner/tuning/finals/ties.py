@@ -14,6 +14,7 @@ from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.measure.method import Objective
+    from tuner.measure.results import Final
     from tuner.store.verdicts import Interval
     from tuner.tuning.finals.finalist import Finalist
     from tuner.tuning.ledger.trial import Trial
@@ -107,7 +108,14 @@ def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]
         return []
     fastest = min(finalists, key=lambda finalist: finalist.final.time_ms).final
     ties = [Tie(each, verdicts.ratio(fastest.times, each.final.times)) for each in finalists]
-    near = [tie for tie in ties if verdicts.is_tied(tie.ratio, fastest.time_ms)]
+    near = [tie for tie in ties if _is_tied(tie, fastest)]
     codes = [tie.finalist.trial.config for tie in near]
     found = [tie for tie in ties if tie in near or any(is_same_code(tie.finalist.trial.config, c) for c in codes)]
     return found if len(found) > 1 else []
+
+
+def _is_tied(tie: Tie, fastest: Final) -> bool:
+    """Whether noise cannot separate a finalist from the fastest. A difference must show in each process."""
+    parts = zip(fastest.by_process, tie.finalist.final.by_process, strict=False)
+    ratios = [verdicts.ratio(times, others)._replace(middle=tie.ratio.middle) for times, others in parts]
+    return any(verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios)
