@@ -134,9 +134,12 @@ def test_a_pulled_record_keeps_no_claim_and_replaces_only_slower_pulled_ones(
 ) -> None:
     mine = tmp_path / "mine"
     unverified = rtx(64, 9.0, error=None, bound=None, verified="none")
-    logged(stored(mine, unverified, rtx(256, 9.0)), rtx(64, 9.0), {8: 7.0})
+    of_another_reference = rtx(1024, 9.0, signature="0" * 32)
+    logged(stored(mine, unverified, rtx(256, 9.0), of_another_reference), rtx(64, 9.0), {8: 7.0})
     other = stored(
-        tmp_path / "more", rtx(256, 1.0, protocol=10**9, verified="expression", bits={"random": "0" * DIGITS})
+        tmp_path / "more",
+        rtx(1024, 1.0),
+        rtx(256, 1.0, protocol=10**9, verified="expression", bits={"random": "0" * DIGITS}),
     )
     assert tune("push", shared, "--results", other).status == 0
     done = tune("pull", shared, KERNEL, "--device", "3090", "--results", mine, "--json")
@@ -144,6 +147,7 @@ def test_a_pulled_record_keeps_no_claim_and_replaces_only_slower_pulled_ones(
     found = held(mine)
     assert (found[64].time_ms, found[64].doubt) == (9.0, "unverified"), "measured here"
     assert (found[256].time_ms, found[256].doubt) == (9.0, "")
+    assert (found[1024].time_ms, len(found)) == (9.0, 4), "its code was measured here"
     assert (found[128].time_ms, found[128].doubt, found[128].strategy) == (5.0, "imported", "pulled")
     assert [entry.time_ms for entry in log_in(mine).entries.values()] == [7.0], "a log of this machine's own stays"
 
@@ -157,7 +161,7 @@ def test_a_pulled_record_keeps_no_claim_and_replaces_only_slower_pulled_ones(
         assert tune("pull", tmp_path / f"shared {number}", KERNEL, "--device", "3090", "--results", empty).status == 0
         assert held(empty)[64].time_ms == expected
     pushed = tune("push", tmp_path / "third", "--results", empty)
-    assert (pushed.status, "no verified record to push (3 imported)" in pushed.err) == (2, True), "no claim goes on"
+    assert (pushed.status, "no verified record to push (4 imported)" in pushed.err) == (2, True), pushed.err
 
 
 def test_two_machines_push_into_one_store_and_the_better_records_stay(tune: Tune, shared: Path, tmp_path: Path) -> None:

@@ -235,7 +235,9 @@ class _Puller:
                     f"{self.shared}: {len(found) - len(own)} of {len(found)} records of {name} on "
                     f"{shown(device.device)} are of another device or code, or not valid; passed over"
                 )
-            if written := Store.of(kernel.space, self.results).supply(own):
+            store = Store.of(kernel.space, self.results)
+            here = {r.problem for r in store.records if r.is_of(kernel.version) and not r.is_imported}
+            if written := store.supply([record for record in own if record.problem not in here]):
                 self.done.records[name] = self.done.records.get(name, 0) + len(written)
 
     def _take_log(self, device: SharedDevice, files: KernelFiles, data: bytes) -> None:
