@@ -96,6 +96,26 @@ def test_a_build_stands_still_while_another_configuration_is_measured_and_goes_o
     assert any((tmp_path / "cache").rglob("*")), "both are built: the time in which a build stood still is not counted"
 
 
+def test_builds_that_a_search_no_longer_needs_stand_still_until_somebody_waits_for_one(
+    pool: CompilePool, tmp_path: Path
+) -> None:
+    pool.prepare(BLOCKED, [])
+    deadline = time.monotonic() + SECONDS
+    while not any(state in "SDR" for state in states()) or len(states()) < 2:  # the worker, and its compiler
+        assert time.monotonic() < deadline
+    pool.pause()
+    while set(states()) != {"T"}:
+        assert time.monotonic() < deadline
+    waiting = threading.Thread(target=pool.wait, args=(BLOCKED,))
+    waiting.start()
+    while waiting.is_alive():
+        assert time.monotonic() < deadline
+        with contextlib.suppress(OSError):  # nobody reads
+            os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
+        waiting.join(0.05)
+    assert any((tmp_path / "cache").rglob("*"))
+
+
 def test_the_default_is_being_built_while_the_valid_configurations_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ class CompilePool:
                 self._builds |= {key: build for key, build in going_on.items() if _is_same_code(key, before, now)}
             self._problem = now
         self._task = task_of(space, scope, device.id, device.architecture, compiler, self._timeout)
+        self._workers.resume()
         self._space = space
         if self._pool is None:
             self._alternate = device.on_processor
@@ -135,6 +136,11 @@ class CompilePool:
                 self._waiting -= 1
                 if self._alternate and not self._waiting:
                     self._workers.suspend()
+
+    def pause(self) -> None:
+        """Stop the builds in progress where they are, so that they take no time from what follows a search. They go on
+        when somebody waits for a build, or when the pool is switched to another problem."""
+        self._workers.suspend()
 
     def forget(self, config: Config) -> None:
         """Cancel the build of `config`, unless it is in progress."""

@@ -176,6 +176,7 @@ class Crew:
                 run.wait(END_SECONDS)
         if run.error is not None:
             raise run.error
+        self._compile_pool.pause()  # what was dropped when the time was over need not be built
         if run.trouble is not None and all(t.outcome.failure in NOT_STORED for t in ledger.trials):
             raise run.trouble  # nothing was measured at all
         return run.count
