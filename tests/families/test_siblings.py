@@ -191,6 +191,14 @@ def test_times_in_graphs_replace_those_of_launches_alone_and_no_other_way_of_lau
     for in_graphs, best in ((0.0105, tiled), (0.0115, coarsened), (0.0500, coarsened)):  # 0.001 more behind a launch
         tabulated(tmp_path, tiled, in_graphs, 0.001, deployment="graph")
         assert chosen(tmp_path, gpu("NVIDIA H900"), 1040).name == best
+    merge.merge([tmp_path], tmp_path / "other")
+    merged, _ = time_tables.read_file(time_tables.path(tiled, tmp_path / "other"))
+    as_text = [time_tables.TimeTable.from_json(table.to_json()) for table in merged]
+    assert as_text == merged
+    assert {table.deployment: [*table.times.values()] for table in merged} == {
+        "graph": [{(1024, 1024, 1024, 1): 0.0500}],
+        "isolated": [{(1024, 1024, 1024, 1): 0.0150}],
+    }
 
 
 def test_times_count_as_where_most_was_measured(tmp_path: Path) -> None:
