@@ -18,7 +18,7 @@ STRANGE, LEAST_NEAR = 3.0, 0.3
 # Where the library is a candidate, RISK and DISTANCE_PENALTY do not apply. A kernel's time is longer by as many
 # standard deviations of the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
 LOSS = 0.03
-NOISE = 0.02  # the standard deviation of a log time that was measured at the same size
+LEAST_DEVIATION = 0.02  # of a log time that was measured at the same size
 PRIOR_ERROR, PRIOR_WEIGHT = 0.1, 0.3  # prior of the expected error, and the number of sizes that the prior counts as
 
 
@@ -67,7 +67,7 @@ def penalties(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
 
 def variances(errors: Array, nearest: Array) -> Array:
     """The variances of predicted log times; the arguments are those of `penalties`."""
-    squares: Array = errors**2 * (1 - nearest**2) + NOISE**2
+    squares: Array = errors**2 * (1 - nearest**2) + LEAST_DEVIATION**2
     return squares
 
 

@@ -153,8 +153,9 @@ class TimeModel:
     def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
 
-        Uncertainty lengthens a time. `strange` is a further factor for a kernel without a training size nearby. Only
-        the entries that may be the fastest include the Gaussian process's residual.
+        Uncertainty lengthens the time of a kernel, more so if the library is a candidate. `strange` is a further factor
+        for a kernel without a training size nearby. Only the entries that may be the fastest include the Gaussian
+        process's residual.
         """
         predicted = np.full(self._count, np.inf)
         if self.trained is None:
