@@ -13,6 +13,7 @@ import pytest
 
 import tuner
 from helpers.processes import Tune
+from tuner.errors import RequestError
 from tuner.judging.rounds import TimedLook, result
 
 FOLDER = Path(__file__).parent / "cheats"
@@ -140,6 +141,47 @@ def test_one_text_takes_the_place_of_several_sources(tmp_path: Path) -> None:
     done = tuner.evaluate([whole, part, whole], space, 300, device="host", rounds=5, hidden=1, verify=2)
     assert [verdict.codes for verdict in done.verdicts] == [[], ["signature"], []], done.verdicts
     assert set(done.receipt["kernel"]) == {"first.c", "last.c"}
+
+
+PARTS = """
+title: The sums of parts
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: sums, dtype: float32, shape: ["ceil_div(n, part)"], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  derive: {total: sum(sums)}
+  reference: {total: sum(x)}
+kernel: parts
+source: parts.c
+languages: [c]
+parameters: {part: [32, 8]}
+default: {part: 8}
+"""
+SUMS = """
+void parts(float *sums, const float *x, int n) {
+    for (int begin = 0; begin < n; begin += part) {
+        sums[begin / part] = 0;
+        for (int i = begin; i < n && i < begin + part; i++) sums[begin / part] += x[i];
+    }
+}
+"""
+
+
+@pytest.mark.slow
+def test_shapes_may_depend_on_the_configuration_unless_it_is_searched(tmp_path: Path) -> None:
+    space, right, short = tmp_path / "parts.yaml", tmp_path / "parts.c", tmp_path / "short.c"
+    space.write_text(PARTS)
+    right.write_text(SUMS)
+    short.write_text(SUMS.replace("i < n &&", "i + 1 < n &&"))
+    done = tuner.evaluate([right, short], space, 300, device="host", rounds=5, hidden=1, verify=2)
+    assert [(verdict.codes, verdict.config) for verdict in done.verdicts] == [
+        ([], {"part": 8}),
+        (["wrong"], {"part": 8}),
+    ]
+    with pytest.raises(RequestError, match="tune=2: the shape or type of sums of .*parts depends on the configuration"):
+        tuner.evaluate(right, space, 300, device="host", tune=2)
 
 
 @pytest.mark.parametrize(

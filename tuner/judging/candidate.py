@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.errors import RequestError
+from tuner.errors import OptionError, RequestError
 from tuner.languages import LANGUAGES
 from tuner.quoting import shown
 from tuner.space import snapshot
@@ -53,18 +53,25 @@ class CandidateText:
         return replace(space, steps=steps)
 
 
-def check(space: Space) -> None:
-    """Raise RequestError if a space has no place for a text, or none that a judge can time."""
+def check(space: Space, tune: int = 0) -> None:
+    """Raise RequestError if a space has no place for a text, or none that a judge can time.
+
+    The judge tries `tune` configurations of each candidate, all on the same arrays.
+    """
     reasons = {
         "its kernel is a function in a Python file": space.python_language is not None,
         "a program generates its source": space.generated is not None,
         "its kernel returns its own time": space.returns_time,
         "it names no reference": space.operation.reference.kind == "none",
         "it takes images": any(getattr(a.kind, "name", "") == "image" for a in space.operation.arguments),
-        "the shape of an array depends on the configuration": bool(
-            space.varying & {argument.name for argument in space.operation.arrays}
-        ),
     }
     for reason, is_so in reasons.items():
         if is_so:
             raise RequestError(f"{space.name}: no candidate can be evaluated against it: {reason}")
+    varying = [argument.name for argument in space.operation.arrays if argument.name in space.varying]
+    if tune and varying:
+        raise OptionError(
+            f"{tune}: the shape or type of {', '.join(varying)} of {space.name} depends on the configuration; leave "
+            "this option out, then candidates run with the space's default",
+            "tune",
+        )

@@ -159,7 +159,7 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
     be used, and EnvironmentTrouble if a fault of the machine persists.
     """
     space = request.against if isinstance(request.against, Space) else catalog.load(request.against)
-    candidate.check(space)
+    candidate.check(space, request.tune)
     check_timeout(request.timeout)
     if not request.candidates:
         raise RequestError("no candidate is given; name at least one file with the text of a kernel")

@@ -77,8 +77,8 @@ class CandidateJudge:
             op.scope(sizes, task["options"], device.language, device.limits, task["types"]) for sizes in task["sizes"]
         ]
         self._config = first_valid(space, told[0])
-        self._told = [JudgedProblem(device, space, scope) for scope in told]
-        hidden = [JudgedProblem(device, space, scope) for scope in self._hidden_scopes(told)]
+        self._told = [JudgedProblem(device, space, scope, self._config) for scope in told]
+        hidden = [JudgedProblem(device, space, scope, self._config) for scope in self._hidden_scopes(told)]
         self._problems = [*self._told, *hidden]
         size = max(memory.size_of(problem.most_bytes) for problem in self._problems)
         self._process = functools.partial(CandidateProcess, device, size, self._timeout)

@@ -22,13 +22,14 @@ from tuner.measure.verify import input_sets
 from tuner.space import operation
 from tuner.space.answers import derivation
 from tuner.space.answers.cache import ReferenceCache
-from tuner.space.instance import nominal
+from tuner.space.instance import Instance
 from tuner.space.values.elements import Elements, Held
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.judging.memory import ArrayPlace, SharedMemory
     from tuner.measure.verify.input_sets import InputSet
+    from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.space.scope import Scope
 
@@ -58,11 +59,14 @@ class DrawnSet:
 class JudgedProblem:
     """One size of the operation of a space, on one device."""
 
-    def __init__(self, device: Device, space: Space, scope: Scope) -> None:
-        """Raises SpaceError if no arrays, contiguous or padded, have the declared strides."""
+    def __init__(self, device: Device, space: Space, scope: Scope, config: Config) -> None:
+        """`config` is that with which candidates run: the shapes of arrays may depend on it.
+
+        Raises SpaceError if no arrays, contiguous or padded, have the declared strides.
+        """
         self._device, self.space, self.scope = device, space, space.operation.own(scope)
         self.op = space.operation
-        self.nominal = nominal(space, self.scope)
+        self.nominal = Instance(space, config, self.scope).scope if space.varying else self.scope
         self.outputs = frozenset(a.name for a in self.op.outputs)
         self._padded = operation.padded(self.op, self.nominal, space.alignment) if self.op.leading else {}
         self._known: dict[int, dict[str, Array]] = {}  # answers by seed, as the poison of other sets
