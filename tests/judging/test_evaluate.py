@@ -180,7 +180,7 @@ def test_shapes_may_depend_on_the_configuration_unless_it_is_searched(tmp_path: 
         ([], {"part": 8}),
         (["wrong"], {"part": 8}),
     ]
-    with pytest.raises(RequestError, match="tune=2: the shape or type of sums of .*parts depends on the configuration"):
+    with pytest.raises(RequestError, match="parts depends on the configuration"):
         tuner.evaluate(right, space, 300, device="host", tune=2)
 
 
