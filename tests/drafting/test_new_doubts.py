@@ -178,3 +178,22 @@ void run(float *y, int n) {
     assert "role: in, fill: {integers: [0, n - 1]}}" in edge
     assert "indices of part follow from it: which values may it have? such as fill: {integers: [0, n - 1]}" in level
     assert not re.search("indices|fill", kind), "compared, and added to"
+
+
+@pytest.mark.parametrize("index", ["static_cast<int>(floor(v * 2.5 + 2.0))", "(int)(v * n)"])
+def test_numbers_that_become_indices_are_asked_for_but_not_members_of_their_names(
+    index: str, tmp_path: Path, tune: Tune
+) -> None:
+    code = f"""__global__ void f(int *bins, const float *values, const float *x, float *y, int n) {{
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) {{ float v = values[i]; int at = {index}; atomicAdd(&bins[at], 1); }}
+        float x_ = 0; {{ float x = values[0]; x_ = x; }}
+        if (i < n) y[blockIdx.x * blockDim.x + threadIdx.x] = x_;
+    }}"""
+    found = drafted(tmp_path, tune, code)
+    assert "indices are computed from it" in found["values"][2]
+    assert "indices" not in found["y"][2]
+    plain = """__global__ void f(float *y, const float *values, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x; float x = values[i]; if (i < n) y[i] = x * x; }"""
+    (tmp_path / "f.yaml").unlink()
+    assert "indices" not in drafted(tmp_path, tune, plain)["values"][2]

@@ -337,3 +337,22 @@ def test_arrays_of_several_axes_have_the_extents_of_their_types(
     assert tune("new", tmp_path / name).status == 0
     arguments = read(tmp_path / "f.yaml").data["operation"]["arguments"]
     assert [each["shape"] for each in arguments if "shape" in each] == shapes
+
+
+@pytest.mark.parametrize(("tile", "size"), [("BN", "N"), ("T", "cols"), ("W", "n"), ("A", "B"), ("B", "A"), ("K", "J")])
+def test_a_tile_bounds_no_other_extent_whatever_the_names(tile: str, size: str, tmp_path: Path, tune: Tune) -> None:
+    """The stride of blocks and that of rows are products of the same length, neither of which divides the other."""
+    (tmp_path / "f.cu").write_text(
+        f"""constexpr int {tile} = 128;
+__global__ void f(float *y, const float *w, int rows, int {size}, int depth) {{
+    float sum = 0;
+    for (int r = threadIdx.x; r < {tile}; r += blockDim.x)
+        for (int d = 0; d < depth; d++) sum += w[(blockIdx.x * {tile} + r) * depth + d];
+    for (int c = threadIdx.x; c < {tile}; c += blockDim.x)
+        if (blockIdx.y < rows) y[blockIdx.y * {size} + blockIdx.x * {tile} + c] = sum;
+}}
+"""
+    )
+    assert tune("new", tmp_path / "f.cu").status == 0
+    (line,) = [line for line in (tmp_path / "f.yaml").read_text().splitlines() if line.startswith("grid: ")]
+    assert line == "grid: [batch, rows]"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.extents import DraftedExtents
 
+_OF_INDICES = "indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"
 MOST_GUESSED = 3  # extents of a guessed shape
 
 
@@ -184,7 +185,7 @@ class DraftedArguments:
         if extent is None or parameter.dtype is None:
             return self._fill_of_copies(parameter) or ("", self._inputs_asked(parameter))
         if DTYPES[parameter.dtype].kind != "integer":
-            return "", ["indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"]
+            return "", [_OF_INDICES]
         into = {tuple(self.told.shape(array) or ()) for array in self.facts.choices.plainly_into(parameter.name)}
         if not extent and len(into) == 1 and len(shape := into.pop()) == 1:
             extent = shape[0]
@@ -195,8 +196,10 @@ class DraftedArguments:
     def _fill_of_copies(self, parameter: Parameter) -> tuple[str, list[str]] | None:
         """The `fill` or the question of an array whose elements are indices by way of a local variable; else None."""
         used = self.facts.choices.indexed_by_copies(self._names(parameter))
-        is_whole = parameter.dtype is not None and DTYPES[parameter.dtype].kind == "integer"
-        if not used or not is_whole or self.facts.choices.is_limit(parameter.name):
+        kind = DTYPES[parameter.dtype].kind if parameter.dtype else ""
+        if used and kind == "real":
+            return "", [_OF_INDICES]
+        if not used or kind != "integer" or self.facts.choices.is_limit(parameter.name):
             return None
         extents = {tuple(self.told.shape(array) or ()) for array in used}
         if all(used.values()) and len(extents) == 1 and len(shape := extents.pop()) == 1:

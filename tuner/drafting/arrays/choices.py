@@ -66,7 +66,7 @@ class Choices:
         from copies; each with whether they are elements as they are."""
         copies, found = self._copies(names), dict[str, bool]()
         for array, index in _elements(self._body):
-            read = copies.keys() & {*index.split()}
+            read = copies.keys() & _words(index)
             if read and array not in names:
                 is_plain = re.fullmatch(r"(\w+)(?: \. \w+)?", index.strip()) is not None
                 found[array] = found.get(array, True) and is_plain and all(copies[name] for name in read)
@@ -79,8 +79,7 @@ class Choices:
         while True:
             known = {**copies}
             for name, value in assigned:
-                words = {*value.split()}
-                if _ELEMENT in words or words & copies.keys():
+                if _ELEMENT in value.split() or _words(value) & copies.keys():
                     plain = _PLAIN.fullmatch(value.strip())
                     copies[name] = copies.get(name, True) and plain is not None and copies.get(plain[1], True)
             for name in copies:
@@ -95,6 +94,11 @@ class Choices:
             for polynomial in indices.accesses.get(name, ()):
                 for product in polynomial:
                     yield from product
+
+
+def _words(text: str) -> set[str]:
+    """The names in an expression, without those of members."""
+    return {*re.findall(r"(?<!\. )\b[A-Za-z_]\w*", text)}
 
 
 def _elements(body: str) -> Iterator[tuple[str, str]]:

@@ -192,8 +192,10 @@ class Shapes:
         for name, polynomials in indices.accesses.items():
             for polynomial in polynomials if self._shapes[name] else ():
                 groups = self._groups(polynomial)
-                strides = sorted({(), *groups}, key=len)
+                strides = _by_length(groups)
                 for near, far in itertools.pairwise(strides):
+                    if Counter(near) - Counter(far):
+                        continue  # neither is a part of the other
                     yield groups.get(near, {}), in_order(Counter(far) - Counter(near), self.sizes)
                 if (last := text(groups.get(strides[-1], {}))) in self._open:
                     yield groups[strides[-1]], [self._open[last]]
@@ -224,7 +226,7 @@ class Shapes:
 
     def _by_index(self, indices: Indices, polynomial: Polynomial) -> list[Extent] | None:
         groups = self._groups(polynomial)
-        strides = sorted({(), *groups}, key=len)
+        strides = _by_length(groups)
         extents: list[Extent] = []
         every = [rest for rests in groups.values() for rest in rests]
         if any(factor < 0 and every.count(rest) > 1 for rests in groups.values() for rest, factor in rests.items()):
@@ -316,7 +318,7 @@ class Shapes:
         for indices in self.indices:
             for polynomial in (each for every in indices.accesses.values() for each in every):
                 groups = self._groups(polynomial)
-                for near, far in itertools.pairwise(sorted({(), *groups}, key=len)):
+                for near, far in itertools.pairwise(_by_length(groups)):
                     if groups.get(near) == block and not Counter(near) - Counter(far):
                         found.add(tuple((Counter(far) - Counter(near)).elements()))
         (only, *more) = found or [()]
@@ -335,6 +337,11 @@ class Shapes:
     def number(self, extent: str) -> str:
         """An extent, as a number if the source fixes it."""
         return str(self.fixed.get(extent, extent))
+
+
+def _by_length(groups: Mapping[Monomial, Polynomial]) -> list[Monomial]:
+    """The strides of groups of terms, the shortest product first; equally long ones in the order of their names."""
+    return sorted({(), *groups}, key=lambda stride: (len(stride), stride))
 
 
 def _is_known(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
