@@ -189,6 +189,7 @@ def test_the_verbose_version_tells_packages_devices_and_folders_but_no_values_of
     monkeypatch.setenv("TUNER_STORAGE", "postgresql://me:secret@host/db")
     told = tune("--version", "--verbose").out
     assert f"kernel_tuner {importlib.metadata.version('kernel_tuner')}, " in told
+    assert "distributed" in told
     assert {f"{name}: " for name in devices.available()} <= {line[: line.find(" ") + 1] for line in told.splitlines()}
     assert f"store: {tmp_path}\n" in told
     assert "TUNER_STORAGE" in told

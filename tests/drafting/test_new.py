@@ -67,8 +67,9 @@ def test_a_draft_is_yaml_that_asks_and_once_answered_validates(language: str, tm
         done = tune(*command)
         header, *questions = done.err.splitlines()
         assert (done.status, done.out) == (2, "")
-        count = f"{len(questions)} open questions" if len(questions) > 1 else "an open question"
-        assert f"{file}: {count}; answer each on its line, and remove its `# ?`" in header
+        several = len(questions) > 1
+        count, each = (f"{len(questions)} open questions", "each") if several else ("an open question", "it")
+        assert f"{file}: {count}; answer {each} on its line, and remove its `# ?`" in header
         lines = [(number, line.partition("# ? ")[2]) for number, line in enumerate(file.read_text().splitlines(), 1)]
         assert questions == [
             f"  line {number}: {'sizes' if number == 5 else 'reference' if 'hold?' in ask else 'block'}: {ask}"

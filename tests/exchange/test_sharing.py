@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import json
 import os
+import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +23,7 @@ from helpers.processes import Tune
 from helpers.records import KERNEL, RTX, SPACE, at, config, imported, stored
 from helpers.web import Handler, Proxy, Server, running, served
 from tuner.catalog import catalog
+from tuner.exchange.sharing import web
 from tuner.space.sources import rendering
 from tuner.space.values.bit_classes import DIGITS
 from tuner.store.record import Record
@@ -120,7 +124,8 @@ def test_what_one_machine_has_tuned_another_pulls_under_its_own_name_and_verifie
 
         again = tune("pull", server.url, second, "--results", theirs, "--json").json
         assert (again["files"], again["unchanged"], again["records"]) == (2, 2, {}), "only the indexes are read again"
-        assert tune("verify", second, "--results", theirs).status == 0
+        checked = tune("verify", "--results", theirs)
+        assert (checked.status, "1 verified" in checked.out) == (0, True), "the pull has remembered its file"
         (verified,) = Store(name, theirs).records
         assert verified.is_verified
         once_more = tune("pull", server.url, second, "--results", theirs, "--again", "--json").json
@@ -202,6 +207,7 @@ def test_nothing_is_pushed_through_links_or_into_a_folder_of_other_things(
     for folder, message in ((other, "it has thesis.tex and no index.json"), (precious, "cannot be written")):
         done = tune("push", folder, "--results", own)
         assert (done.status, message in done.err, len(done.err.splitlines())) == (2, True, 1), done.err
+    assert [path.name for path in other.iterdir()] == ["thesis.tex"], "not even a lock"
     linked = device_folder(shared)
     linked.rename(tmp_path / "elsewhere")
     linked.symlink_to(tmp_path / "elsewhere")
@@ -211,6 +217,15 @@ def test_nothing_is_pushed_through_links_or_into_a_folder_of_other_things(
         done = tune("push", folder, "--results", own)
         assert (done.status, "is a link; nothing is written through links" in done.err) == (2, True), done.err
     assert precious.read_text() == "mine"
+
+
+def test_a_push_to_an_address_makes_no_folder_of_its_name(
+    tune: Tune, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    done = tune("push", "https://example.org/tuned", "--results", tmp_path / "own")
+    assert (done.status, "is an address; name a folder" in done.err, [*Path().iterdir()]) == (2, True, [])
 
 
 def endless(handler: Handler) -> None:
@@ -263,6 +278,17 @@ def test_a_wrong_file_is_one_message_and_others_are_pulled(
     assert len(held(tmp_path / "mine")) == 2, "it was not counted as pulled"
 
 
+@pytest.mark.parametrize("error", [ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError])
+def test_a_connection_that_the_server_has_closed_meanwhile_is_made_again(
+    error: type[Exception], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(web.Web(server.url)) as shared:
+        first = shared.read("index.json", 1 << 20)
+        (kept,) = shared._connections.values()
+        monkeypatch.setattr(kept, "request", Mock(side_effect=error("closed")))
+        assert shared.read("index.json", 1 << 20) == first
+
+
 def test_redirects_to_https_are_followed_and_an_unknown_certificate_is_not_trusted(
     tune: Tune, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +301,9 @@ def test_redirects_to_https_are_followed_and_an_unknown_certificate_is_not_trust
     refused = tune(*request, tmp_path / "mine")
     assert (refused.status, len(refused.err.splitlines())) == (2, 1)
     assert "the server's certificate is not trusted" in refused.err
+    assert "; if you trust it, set SSL_CERT_FILE" in refused.err
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "no.pem"))
+    assert f"SSL_CERT_FILE names {tmp_path}/no.pem, which is no file" in tune(*request, tmp_path / "mine").err
 
 
 def test_a_proxy_for_https_is_asked_for_a_tunnel(
@@ -294,6 +323,10 @@ def test_a_proxy_for_https_is_asked_for_a_tunnel(
     monkeypatch.setenv("https_proxy", "http://")
     done = tune(*request)
     assert (done.status, done.err) == (2, "error: HTTPS_PROXY names no proxy; set it to http://HOST:PORT\n")
+    monkeypatch.setenv("https_proxy", "http://me:secret@localhost:9")
+    done = tune(*request)
+    assert (done.status, "through the proxy localhost:9 that HTTPS_PROXY names" in done.err) == (2, True), done.err
+    assert "secret" not in done.err
 
 
 def hostile_log(shared: Path, header: dict[str, Any], entries: str) -> bytes:

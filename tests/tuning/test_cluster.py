@@ -7,9 +7,12 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,6 +88,18 @@ def test_a_worker_is_killed_another_joins_and_each_configuration_is_measured_onc
     assert " is lost: " in err
     assert " joins the search" in err
     assert "it has tuner 0.0.9, not " in err
+
+
+def test_a_lost_worker_that_was_asked_again_does_not_lengthen_the_wait_for_another() -> None:
+    workers = ["tcp://there"]
+    crew: Any = object.__new__(cluster_crew.ClusterCrew)
+    crew._cluster = SimpleNamespace(address="tcp://x", workers=lambda: workers, has_ended=False, trouble=None)
+    crew._joins = [("tcp://there", Future())]
+    long_ago = time.monotonic() - 2 * cluster_crew.WORKERS_SECONDS
+    assert crew._wait_alone(long_ago) > long_ago, "it may join"
+    workers.clear()
+    with pytest.raises(EnvironmentTrouble, match="no worker can measure any more"):
+        crew._wait_alone(long_ago)
 
 
 @pytest.mark.slow

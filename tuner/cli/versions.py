@@ -10,11 +10,11 @@ from tuner import devices, paths
 from tuner.errors import DeviceError
 from tuner.version import VERSION
 
-# Distributions whose version changes what is measured, searched or compiled.
+# Distributions whose version changes what is measured, searched, compiled or carried to other machines.
 _PACKAGES = (
     "kernel_tuner", "optuna", "numpy", "scipy", "click", "pydantic",
     "pyopencl", "pocl-binary-distribution", "pycuda", "cuda-bindings", "nvidia-cuda-nvrtc", "nvmath-python",
-    "nvidia-cublas", "cupy-cuda13x", "torch", "triton",
+    "nvidia-cublas", "cupy-cuda13x", "torch", "triton", "distributed",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner import devices
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_names
 from tuner.catalog.folders import SUFFIXES
 from tuner.catalog.matching import matching
 from tuner.errors import DeviceError, RequestError
@@ -239,6 +239,7 @@ class _Puller:
             here = {r.problem for r in store.records if r.is_of(kernel.version) and not r.is_imported}
             if written := store.supply([record for record in own if record.problem not in here]):
                 self.done.records[name] = self.done.records.get(name, 0) + len(written)
+                kernel_names.remember(kernel.space)  # for `tune verify`
 
     def _take_log(self, device: SharedDevice, files: KernelFiles, data: bytes) -> None:
         problem, log = claims.log(data, device, files.code)

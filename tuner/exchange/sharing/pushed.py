@@ -73,6 +73,7 @@ def push(folder: Path, kernels: Sequence[str] = (), results: Path | None = None)
         raise RequestError(f"{shown(own)}: no verified record to push{reasons}; tune, or run `tune verify`")
     try:
         paths.make(folder, shared=True)
+        writer.check_before_lock(folder)
         with locks.held(folder / index.FILE):
             return _written(folder, pushed, problems, left_out)
     except OSError as error:

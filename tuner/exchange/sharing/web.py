@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import http.client
+import os
 import re
 import ssl
 import time
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Final
 
 from tuner.errors import EnvironmentTrouble, RequestError
@@ -36,6 +38,7 @@ class Web:
         self.bytes_read = 0
         self._context = ssl.create_default_context()
         self._connections: dict[str, http.client.HTTPSConnection] = {}
+        self._through = ""  # which proxy the last new connection uses, as the end of a message
 
     def __str__(self) -> str:
         return shown(self._root)
@@ -58,16 +61,19 @@ class Web:
                 else:
                     self.close()
             except ssl.SSLCertVerificationError as error:
-                raise RequestError(
-                    f"{where}: the server's certificate is not trusted: {shown(error.verify_message)}; if you "
-                    "trust it, set SSL_CERT_FILE to a file with the certificate of its authority"
-                ) from None
+                advice = "if you trust it, set SSL_CERT_FILE to a file with the certificate of its authority"
+                authorities = os.environ.get("SSL_CERT_FILE")
+                if authorities and not Path(authorities).is_file():
+                    advice = f"SSL_CERT_FILE names {shown(authorities)}, which is no file; correct it"
+                why = shown(error.verify_message)
+                raise RequestError(f"{where}: the server's certificate is not trusted: {why}; {advice}") from None
             except TimeoutError:
                 self.close()
-                raise _trouble(f"{where}: no answer for {PATIENCE_SECONDS:.0f} s") from None
+                raise _trouble(f"{where}: no answer for {PATIENCE_SECONDS:.0f} s{self._through}") from None
             except (OSError, UnicodeError, http.client.HTTPException) as error:
                 self.close()
-                raise _trouble(f"{where}: cannot be read: {shown(error) or type(error).__name__}") from None
+                why = shown(error) or type(error).__name__
+                raise _trouble(f"{where}: cannot be read: {why}{self._through}") from None
             url = _checked(location, f"{where}: the address of a redirect", base=url)
         raise RequestError(f"{where}: more than {MOST_REDIRECTS} redirects, one after the other; name the last address")
 
@@ -84,7 +90,7 @@ class Web:
             try:
                 connection.request("GET", target, headers=headers)
                 return connection.getresponse()
-            except (ConnectionError, http.client.BadStatusLine):
+            except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, http.client.BadStatusLine):
                 connection.close()
                 del self._connections[parts.netloc]
                 if is_again or not is_kept:
@@ -94,6 +100,7 @@ class Web:
     def _connection(self, parts: urllib.parse.SplitResult) -> http.client.HTTPSConnection:
         """A connection to a host, through the proxy that HTTPS_PROXY names, unless NO_PROXY names the host."""
         host, port = parts.hostname or "", parts.port or http.client.HTTPS_PORT
+        self._through = ""
         proxy = urllib.request.getproxies_environment().get("https", "")
         if not proxy or urllib.request.proxy_bypass(f"{host}:{port}"):
             return http.client.HTTPSConnection(host, port, timeout=PATIENCE_SECONDS, context=self._context)
@@ -104,6 +111,7 @@ class Web:
             to = "", 0
         if not to[0]:
             raise RequestError("HTTPS_PROXY names no proxy; set it to http://HOST:PORT")
+        self._through = f", through the proxy {shown(to[0])}:{to[1]} that HTTPS_PROXY names"
         connection = http.client.HTTPSConnection(*to, timeout=PATIENCE_SECONDS, context=self._context)
         user = urllib.parse.unquote(f"{through.username}:{through.password or ''}") if through.username else ""
         login = {"Proxy-Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}

@@ -16,6 +16,7 @@ from tuner.exchange.sharing.folder import SharedFolder
 from tuner.exchange.sharing.index import DeviceIndex, SharedDevice, SharedFile, SharedStore
 from tuner.quoting import shown
 
+LOCK = "index.lock"
 GRACE_SECONDS = 24 * 3600.0  # how long a file that no index names stays, for readers of the previous index
 
 
@@ -27,14 +28,28 @@ def present(folder: Path, source: SharedFolder) -> Sequence[SharedDevice]:
     file = folder / index.FILE
     check_no_link(file)
     if not file.exists():
-        others = [name for name in os.listdir(folder) if not name.startswith(".") and name != "index.lock"]
-        if others:
-            raise RequestError(
-                f"{shown(folder)}: is neither empty nor a shared store: it has {shown(others[0])} and no index.json; "
-                "name another folder"
-            )
+        check_empty(folder)
         return ()
     return SharedStore.parse(source.read(index.FILE, index.MOST_BYTES[index.INDEX]), f"{source}/{index.FILE}").devices
+
+
+def check_before_lock(folder: Path) -> None:
+    """Raise RequestError if the folder holds other things and no index, before a lock is put among them."""
+    try:
+        check_empty(folder)
+    except RequestError:
+        if not (folder / index.FILE).exists() and not (folder / LOCK).exists():  # or else another process is pushing
+            raise
+
+
+def check_empty(folder: Path) -> None:
+    """Raise RequestError if the folder, which has no index, holds other things."""
+    others = [name for name in os.listdir(folder) if not name.startswith(".") and name != LOCK]
+    if others:
+        raise RequestError(
+            f"{shown(folder)}: is neither empty nor a shared store: it has {shown(others[0])} and no index.json; "
+            "name another folder"
+        )
 
 
 def check_no_link(path: Path) -> None:

@@ -52,7 +52,8 @@ class Document:
             f"  line {line}: {self._name(line)}{shown(question, MOST_MESSAGE)}"
             for line, question in self.questions.items()
         ]
-        advice = "answer each on its line, and remove its `# ?` comment"
+        each = "each" if len(self.questions) > 1 else "it"
+        advice = f"answer {each} on its line, and remove its `# ?` comment"
         raise SpaceError("\n".join([f"{shown(self.path)}: {count}; {advice}:", *lines]))
 
     def _name(self, line: int) -> str:

@@ -115,7 +115,7 @@ class ClusterCrew(Crew):
         self._fit: list[RemoteDevice] = []  # those that are on the task
         self._come: list[RemoteDevice] = []  # those that a run has yet to begin
         self._places: dict[str, RemoteDevice] = {}
-        self._joins: list[Future[None]] = []
+        self._joins: list[tuple[str, Future[None]]] = []  # with the addresses of the workers
         self._alike: tuple[str, ...] = ()
         self.is_closed = self._is_searching = False
         self._cluster = Cluster(checked(address))
@@ -339,8 +339,8 @@ class ClusterCrew(Crew):
             if self._is_searching:
                 self._noted(f"{remote.name} joins the search")
         self._is_searching = True
-        self._joins = [join for join in self._joins if not join.done()]
-        self._joins += [self._joining.submit(self._join_later, address) for address in self._unasked()]
+        self._joins = [(address, join) for address, join in self._joins if not join.done()]
+        self._joins += [(worker, self._joining.submit(self._join_later, worker)) for worker in self._unasked()]
 
     def _begin(self, run: ClusterRun, remote: RemoteDevice) -> None:
         """Put a device to work: while one of its workers measures, the others have their configurations built."""
@@ -380,7 +380,8 @@ class ClusterCrew(Crew):
         if since is None:
             since = time.monotonic()
             self._noted(f"{self._cluster.address}: no device is left; waiting up to {WORKERS_SECONDS:g} s for another")
-        if self._joins:  # which may take long, and have limits of their own
+        here = self._cluster.workers()  # one that was lost may have been asked again before the scheduler knew
+        if any(address in here for address, _ in self._joins):  # which may take long, and have limits of their own
             since = time.monotonic()
         if time.monotonic() - since > WORKERS_SECONDS or self._cluster.has_ended:
             trouble = self._cluster.trouble

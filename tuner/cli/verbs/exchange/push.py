@@ -6,14 +6,16 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import COMPLETE_KERNEL, JSON, RESULTS
+from tuner.errors import RequestError
+from tuner.quoting import shown
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder")
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...", shell_complete=COMPLETE_KERNEL)
 @RESULTS
 @JSON
-def command(folder: Path, kernels: tuple[str, ...], results: Path | None, as_json: bool) -> None:
+def command(folder: str, kernels: tuple[str, ...], results: Path | None, as_json: bool) -> None:
     """Add verified records of your store, and the logs of searches, to the shared store FOLDER.
 
     A shared store is a folder of files with checksums that any web server can offer, and that `tune pull` reads. Of two
@@ -23,7 +25,9 @@ def command(folder: Path, kernels: tuple[str, ...], results: Path | None, as_jso
     """
     from tuner.exchange.sharing import pushed
 
-    done = pushed.push(folder, kernels, results)
+    if "://" in folder:
+        raise RequestError(f"{shown(folder)}: is an address; name a folder, and copy it to where the server offers it")
+    done = pushed.push(Path(folder), kernels, results)
     output.warn(done.problems)
     data = {**vars(done), "folder": str(done.folder)}
     left_out = "".join(f"; left out: {count} {reason}" for reason, count in done.left_out.items())
