@@ -103,8 +103,8 @@ def test_builds_that_a_search_no_longer_needs_stand_still_until_somebody_waits_f
     deadline = time.monotonic() + SECONDS
     while not any(state in "SDR" for state in states()) or len(states()) < 2:  # the worker, and its compiler
         assert time.monotonic() < deadline
-    pool.pause()
     while set(states()) != {"T"}:
+        pool.pause()  # a worker that has just been started cannot be stopped yet
         assert time.monotonic() < deadline
     waiting = threading.Thread(target=pool.wait, args=(BLOCKED,))
     waiting.start()
