@@ -141,7 +141,7 @@ def _parsed(data: bytes, where: str, form: str, member: str, entry: Callable[[An
         return [entry(each) for each in document[member]]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)[:200] or type(error).__name__
-        raise RequestError(f"{where}: is damaged: {quoted(what)[1:-1]}; push to it again") from None
+        raise RequestError(f"{where}: is damaged: {quoted(what)[1:-1]}; if it is yours, push to it again") from None
 
 
 def _device(data: Any) -> SharedDevice:

@@ -78,7 +78,7 @@ def pull(
         try:
             content = shared.read(index.FILE, min(most, index.MOST_BYTES[index.INDEX]))
         except Damaged as error:
-            raise RequestError(f"{error}; name a folder or an address to which `tune push` has written") from None
+            raise RequestError(f"{error}; name the folder, or its public address, that holds {index.FILE}") from None
         chosen = _chosen(SharedStore.parse(content, f"{shared}/{index.FILE}").devices, device, shared)
         done.files += 1
         _Puller(shared, done, by_code, results, most, TakenFiles(results, is_empty=again)).take(chosen)

@@ -123,6 +123,8 @@ class Web:
         if response.status != 200:
             reason = f"the server answers {response.status} {shown(response.reason)[:80]}".rstrip()
             self.close()
+            if response.status >= 500 or response.status == 429:  # of the server's, and of this hour
+                raise _trouble(f"{where}: {reason}")
             raise Damaged(f"{where}: {reason}")
         length = response.length
         data, begin = bytearray(), time.monotonic()

@@ -76,9 +76,10 @@ class Cluster:
                 connect: Any = distributed.Client  # not typed; it becomes the default client, for which actors look
                 self._client = connect(address, timeout=CONNECT_SECONDS, name="tuner")
         except (OSError, ValueError, TypeError, RuntimeError) as error:
+            tls = ", or name its certificates in Dask's configuration" if address.startswith("tls:") else ""
             raise OptionError(
                 f"{address}: the scheduler does not answer: {_line(error)}; start `dask scheduler`, or correct "
-                "the address",
+                f"the address{tls}",
                 "cluster",
             ) from None
         self._listing = threading.Lock()
