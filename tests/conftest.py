@@ -100,12 +100,14 @@ def folders(
 
 @pytest.fixture(autouse=True)
 def short_finals(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Finals of `tune` in this process end after a few rounds, because few tests are about the precision of times.
+    """Finals of `tune` in this process end after a few rounds of one process, because few tests are about the precision
+    of times.
 
     Those that are, and those about faults that show in one of many runs, ask for `whole_finals`.
     """
     if "whole_finals" not in request.fixturenames:
         monkeypatch.setattr(final_round, "FINAL_SECONDS", 0.1)
+        monkeypatch.setattr(final_round, "SITTINGS", 1)
         monkeypatch.setattr(selection, "COMPARED_RUNS", 30)
 
 

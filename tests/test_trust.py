@@ -99,7 +99,7 @@ def commands() -> Iterator[Forks]:
 WITH_MASK = """
 import os, sys
 from tuner.tuning.finals import final_round, selection
-final_round.FINAL_SECONDS, selection.COMPARED_RUNS = 0.1, 30  # as `short_finals` of conftest.py
+final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = 0.1, 1, 30  # as `short_finals`
 os.umask(int(sys.argv.pop(1)))
 """
 COMMAND = f"{WITH_MASK}from tuner.cli import app; app.main()"

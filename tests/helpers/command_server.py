@@ -96,7 +96,11 @@ def become(request: dict[str, Any], server: int) -> None:
 def main() -> None:
     gc.disable()
     load(MODULES)
-    final_round.FINAL_SECONDS, selection.COMPARED_RUNS = 0.1, 30  # as `short_finals` of conftest.py
+    final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = (
+        0.1,
+        1,
+        30,
+    )  # as `short_finals`
     control, server = socket.socket(fileno=os.dup(0)), os.getpid()
     request = serve(control)
     if request is not None:

@@ -153,6 +153,7 @@ operation:
     - {name: n, dtype: int32}
   derive: {total: sum(sums)}
   reference: {total: sum(x)}
+  tolerance: {total: epsilon * n}
 kernel: parts
 source: parts.c
 languages: [c]

@@ -25,6 +25,7 @@ from tuner.space.scope import Scope
 from tuner.space.sources.rendering import render
 from tuner.store import verdicts
 from tuner.store.verdicts import Interval
+from tuner.tuning.finals import final_round
 from tuner.tuning.finals.code import Code
 from tuner.tuning.finals.finalist import Finalist
 from tuner.tuning.finals.ties import TieRule, settle
@@ -159,7 +160,10 @@ def test_a_difference_must_show_in_each_process() -> None:
 
 
 @pytest.mark.slow
-def test_a_second_process_times_what_the_first_one_does_not_separate(stage: Stage, tmp_path: Path) -> None:
+def test_a_second_process_times_what_the_first_one_does_not_separate(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(final_round, "SITTINGS", 2)  # as for a user
     log = tmp_path / "log"
     note = f'FILE *file = fopen("{log}", "a"); fprintf(file, "%d\\n", getppid()); fclose(file);'
     text = c_kernel("noting", f"{MULTIPLY}{note} if (v == 2) usleep(50000);", "#include <stdio.h>")

@@ -47,7 +47,7 @@ class Enqueue:
                 self._note(action(queue))
             queue.flush()
         except cl.Error as error:
-            if error.code in _TOO_MANY:
+            if error.code == cl.status_code.OUT_OF_RESOURCES:  # a group needs too many registers, or too much memory
                 raise LaunchError(f"launching {self._work.kernel}: {error}", "too many resources") from None
             raise launch_error(f"launching {self._work.kernel}", error) from None
 
@@ -161,10 +161,6 @@ def plain(argument: Any) -> Any:
         return argument
     dtype = dtypes.of(argument.dtype)
     return argument.view(dtype.bits) if dtype.foreign or dtype.kind == "boolean" else argument
-
-
-# What a driver answers to a launch whose groups have too many work-items, registers or bytes of local memory.
-_TOO_MANY = (cl.status_code.INVALID_WORK_GROUP_SIZE, cl.status_code.OUT_OF_RESOURCES)
 
 
 def launch_error(action: str, error: cl.Error) -> LaunchError:
