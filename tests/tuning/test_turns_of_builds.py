@@ -64,14 +64,15 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CompilePoo
     device.close()
 
 
-def states(pid: int | str = "self") -> list[str]:
-    """The states of the compile workers below a process, and of what they have started."""
+def states(pid: int | str = "self", names: tuple[str, ...] = ("tuner-compile", "cc1")) -> list[str]:
+    """The states of the compile workers below a process, and of what they have started; or of those with other
+    names."""
     found = list[str]()
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text().split():
             name, _, rest = Path(f"/proc/{child}/stat").read_text().rpartition(") ")
-            found += [rest[0]] if "tuner-compile" in name or "cc1" in name else []
-            found += states(child)
+            found += [rest[0]] if any(each in name for each in names) else []
+            found += states(child, names)
     return found
 
 
@@ -101,11 +102,13 @@ def test_builds_that_a_search_no_longer_needs_stand_still_until_somebody_waits_f
 ) -> None:
     pool.prepare(BLOCKED, [])
     deadline = time.monotonic() + SECONDS
-    while not any(state in "SDR" for state in states()) or len(states()) < 2:  # the worker, and its compiler
+    while not states(names=("cc1",)):  # the compiler, which waits for somebody to write to the pipe
         assert time.monotonic() < deadline
-    while set(states()) != {"T"}:
-        pool.pause()  # a worker that has just been started cannot be stopped yet
+        time.sleep(0.01)
+    while set(states(names=("cc1",))) != {"T"}:  # a signal takes effect a little later
+        pool.pause()
         assert time.monotonic() < deadline
+        time.sleep(0.01)
     waiting = threading.Thread(target=pool.wait, args=(BLOCKED,))
     waiting.start()
     while waiting.is_alive():
