@@ -232,6 +232,12 @@ def endless(handler: Handler) -> None:
     handler.send(b"x" * 65536, None)
 
 
+def altered(handler: Handler) -> None:
+    """Send the file with another first byte."""
+    content = Path(handler.translate_path(handler.path)).read_bytes()
+    handler.send(bytes([content[0] ^ 1]) + content[1:], len(content))
+
+
 INDEX_FAULTS: dict[str, Any] = {
     "a redirect to http": (lambda h: h.redirect("http://localhost/index.json"), "a redirect begins with http://"),
     "a redirect to a file": (lambda h: h.redirect("file:///etc/passwd"), "a redirect begins with file://"),
@@ -255,11 +261,20 @@ def test_a_wrong_index_is_one_message(fault: str, tune: Tune, server: Server, tm
     assert not (tmp_path / "mine").exists()
 
 
+def test_a_server_in_trouble_is_asked_again_later(tune: Tune, server: Server, tmp_path: Path) -> None:
+    server.answers["/index.json"] = lambda h: h.send_error(503)
+    done = tune("pull", server.url, KERNEL, "--device", "3090", "--results", tmp_path / "mine")
+    assert "the server answers 503" in done.err
+    assert "pull again later" in done.err
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+
+
 FILE_FAULTS: dict[str, Any] = {
     "a longer file": (lambda h: h.send(b"x" * 100_000, 100_000), "has 100000 bytes; at most"),
     "an endless file": (endless, "is longer; at most"),
     "a shorter file": (lambda h: h.send(b"x" * 10, 10), "has 10 bytes; the index says"),
     "a truncated file": (lambda h: h.send(b"x" * 10, 20), "ended after 10 of 20 bytes"),
+    "a file with another byte": (altered, "its checksum (SHA-256) is not that of the index"),
     "no file": (lambda h: h.send_error(404), "the server answers 404"),
 }
 
