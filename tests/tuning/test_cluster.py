@@ -33,7 +33,7 @@ from tuner.measure.process.task import Task
 from tuner.measure.remote.remote_device import Lost, RemoteDevice
 from tuner.measure.remote.remote_supervisor import RemoteLead, RemoteSupervisor
 from tuner.space import identity, snapshot
-from tuner.tuning.crew import cluster, cluster_crew
+from tuner.tuning.crew import cluster, cluster_crew, cluster_workers
 from tuner.version import VERSION
 
 KERNEL = """
@@ -95,7 +95,7 @@ def test_a_lost_worker_that_was_asked_again_does_not_lengthen_the_wait_for_anoth
     crew: Any = object.__new__(cluster_crew.ClusterCrew)
     crew._cluster = SimpleNamespace(address="tcp://x", workers=lambda: workers, has_ended=False, trouble=None)
     crew._joins = [("tcp://there", Future())]
-    long_ago = time.monotonic() - 2 * cluster_crew.WORKERS_SECONDS
+    long_ago = time.monotonic() - 2 * cluster_workers.WORKERS_SECONDS
     assert crew._wait_alone(long_ago) > long_ago, "it may join"
     workers.clear()
     with pytest.raises(EnvironmentTrouble, match="no worker can measure any more"):
@@ -107,7 +107,7 @@ def test_a_cluster_that_cannot_measure_is_one_message(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
-    monkeypatch.setattr(cluster_crew, "WORKERS_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_workers, "WORKERS_SECONDS", 0.1)
     processes = DaskProcesses(tmp_path)
     with contextlib.closing(processes):
         for address, message in [
@@ -119,7 +119,7 @@ def test_a_cluster_that_cannot_measure_is_one_message(
             assert done.status == 2, done.err
             assert message in done.err.splitlines()[-1]
         processes.add("one")
-        monkeypatch.setattr(cluster_crew, "WORKERS_SECONDS", PATIENCE_SECONDS)
+        monkeypatch.setattr(cluster_workers, "WORKERS_SECONDS", PATIENCE_SECONDS)
         done = tune("sgemm/03_naive", "8", "--device", "cuda", "--cluster", processes.address)
         assert done.status == 2
         assert "1 worker cannot be used: it has no device cuda; see `tune devices` there" in done.err

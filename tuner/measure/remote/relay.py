@@ -15,8 +15,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from tuner.measure.remote.station import MODULE
-
+STATION = f"{__package__}.station"  # by its name: nothing of it runs in this process
 ENDED = "ended"  # the key of a reply that the station did not send, because it has ended
 
 
@@ -49,7 +48,7 @@ class _Pipe:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-m", STATION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         self._asked: dict[int, Future[str]] = {}
         self._numbers, self._writing, self._has_ended = itertools.count(), threading.Lock(), False

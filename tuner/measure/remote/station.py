@@ -32,7 +32,6 @@ from tuner.measure.process.task import Task
 from tuner.space import launch_form, snapshot
 from tuner.version import VERSION
 
-MODULE = __name__
 AT_ONCE = 64  # requests in progress; each of them but one waits for a build
 MOST_LOGGED = 1000  # messages that one reply carries
 END_SECONDS = 10.0  # to stop all processes at the end

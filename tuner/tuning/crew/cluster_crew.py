@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tuner import devices
 from tuner.devices import environment
 from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, OptionError, RequestError, TunerError
-from tuner.measure.process import channel, scratch
+from tuner.measure.process import scratch
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.remote.remote_device import Lost, RemoteDevice
 from tuner.measure.remote.remote_supervisor import RemoteLead, RemoteSupervisor
 from tuner.space.values.function_object import FunctionObject
-from tuner.tuning.crew.cluster import Actor, Cluster, Refused, StationLine, checked
+from tuner.tuning.crew.cluster import Cluster, Refused, StationLine, checked
 from tuner.tuning.crew.cluster_run import ClusterRun
+from tuner.tuning.crew.cluster_workers import POLL_SECONDS, WORKERS_SECONDS, ClusterWorkers, Worker, summary
 from tuner.tuning.crew.crew import END_SECONDS, Crew
-from tuner.version import VERSION
 
 if TYPE_CHECKING:
     from tuner.measure.process.task import Task
@@ -35,12 +32,8 @@ if TYPE_CHECKING:
     from tuner.tuning.crew.run import TrialListener
     from tuner.tuning.ledger.ledger import Ledger
 
-WORKERS_SECONDS = 30.0  # for the first worker to come, and for another one after the last has gone
-POLL_SECONDS = 0.5  # between two looks for workers that have come
 PAUSE_SECONDS = 0.01  # of a thread that has nothing to measure at the moment
 MOST_JOINING = 32  # workers that are asked at a time
-MOST_ASKED = 3  # times that a worker is asked whose devices are lost or were another's
-MOST_LISTED = 3  # reasons in a message
 
 
 class _NoPool(CompilePool):
@@ -68,21 +61,6 @@ class _NoPool(CompilePool):
         """Do nothing."""
 
 
-@dataclass(frozen=True)
-class _Worker:
-    """A worker of the cluster that can start stations. `machine` identifies its machine, `node` is the name of that for
-    messages, and `devices` are the devices there that this run may use."""
-
-    address: str
-    actor: Actor
-    machine: str
-    devices: tuple[str, ...]
-
-    @property
-    def node(self) -> str:
-        return f"{self.machine.partition(' ')[0]} ({self.address})"
-
-
 class ClusterCrew(Crew):
     """A crew on the devices of a cluster.
 
@@ -104,13 +82,10 @@ class ClusterCrew(Crew):
                 f"{functions[0]} is a function of this program, which the machines of a cluster do not have; name one "
                 "of a file, such as check.py:expected, or tune without a cluster"
             )
-        self.task, self._noted, self._names = task, noted, device_names
+        self.task, self._noted = task, noted
         self._pool = _NoPool()
         self._joining = ThreadPoolExecutor(MOST_JOINING, thread_name_prefix="joining")
         self._guard = threading.Lock()  # for what follows
-        self._known: set[str] = set()  # workers that have been asked to join
-        self._asked: Counter[str] = Counter()  # how often each has been
-        self._workers_joined: list[_Worker] = []
         self._remotes: list[RemoteDevice] = []
         self._fit: list[RemoteDevice] = []  # those that are on the task
         self._come: list[RemoteDevice] = []  # those that a run has yet to begin
@@ -119,6 +94,7 @@ class ClusterCrew(Crew):
         self._alike: tuple[str, ...] = ()
         self.is_closed = self._is_searching = False
         self._cluster = Cluster(checked(address))
+        self._candidates = ClusterWorkers(self._cluster, device_names, noted)
         self._products = scratch.file()
 
     @property
@@ -154,21 +130,21 @@ class ClusterCrew(Crew):
 
         fit = [remote for remote, fits in zip(remotes, self._joining.map(is_fit, remotes), strict=True) if fits]
         if not fit:
-            raise troubles[0] if troubles else self._nobody()
+            raise troubles[0] if troubles else self._candidates.nobody()
         for error in troubles:
             self._noted(f"{error}; the search goes on without it")
         return fit
 
     def _open(self) -> None:
         """Have the workers join that are there."""
-        self._await_workers()
+        self._candidates.await_first()
         refusals: list[str] = []
-        new = self._unasked()
-        lines = [each for each in self._joining.map(lambda worker: self._asked_in(worker, refusals), new) if each]
+        new = self._candidates.unasked()
+        lines = [each for each in self._joining.map(lambda worker: self._candidates.ask(worker, refusals), new) if each]
         if not lines:
-            raise OptionError(f"{self._cluster.address}: {_summary(refusals)}", "cluster")
+            raise OptionError(f"{self._cluster.address}: {summary(refusals)}", "cluster")
         if refusals:
-            self._noted(_summary(refusals))
+            self._noted(summary(refusals))
         first: list[RemoteDevice] = []
         opening: Counter[str] = Counter()  # devices that workers open, by machine
         for worker, line in lines:
@@ -189,61 +165,7 @@ class ClusterCrew(Crew):
         count = len(self._fit)
         self._noted(f"{self._cluster.address}: {count} device{'s' * (count > 1)} measure{'s' * (count == 1)}")
 
-    def _await_workers(self) -> None:
-        """Wait until a worker is there. Raises OptionError if none comes."""
-        deadline = time.monotonic() + WORKERS_SECONDS
-        if not self._cluster.workers():
-            self._noted(f"{self._cluster.address}: no workers yet; waiting up to {WORKERS_SECONDS:g} s for one")
-        while not self._cluster.workers():
-            if time.monotonic() > deadline:
-                raise self._nobody()
-            time.sleep(POLL_SECONDS)
-
-    def _nobody(self) -> OptionError:
-        address = self._cluster.address
-        return OptionError(
-            f"{address}: the scheduler has no workers; start some with `dask worker {address}`", "cluster"
-        )
-
-    def _unasked(self) -> list[str]:
-        """Workers that have not been asked to join; from now on they have been."""
-        with self._guard:
-            new = [worker for worker in self._cluster.workers() if worker not in self._known]
-            self._known.update(new)
-            self._asked.update(new)
-        return new
-
-    def _asked_in(self, address: str, refusals: list[str]) -> tuple[_Worker, StationLine] | None:
-        """A worker, and the way to its first station; None if it cannot be used, which `refusals` then says."""
-        try:
-            actor = self._cluster.relay(address)
-            line = self._cluster.line(actor)
-            about = self._about(line)
-            if about["version"] != VERSION:
-                raise Refused(f"it has tuner {about['version']}, not {VERSION}, as here; install the same version")
-            names = tuple(name for name in about["devices"] if self._may_use(name))
-            if not names:
-                raise Refused(f"it has no device {' or '.join(self._names)}; see `tune devices` there")
-        except (Refused, Lost, TunerError) as reason:
-            refusals.append(str(reason))
-            return None
-        worker = _Worker(address, actor, about["machine"], names)
-        with self._guard:
-            self._workers_joined.append(worker)
-        return worker, line
-
-    def _about(self, line: StationLine) -> dict[str, Any]:
-        """What a new station says of its machine."""
-        kinds = [*dict.fromkeys(devices.split(name)[0] for name in self._names)]
-        about = line.ask({"op": "about", "kinds": kinds, "level": logging.getLogger("tuner").getEffectiveLevel()})
-        channel.check(about)
-        return about
-
-    def _may_use(self, device: str) -> bool:
-        kind, _, number = device.partition(":")
-        return kind in self._names or f"{kind}:{number}" in self._names
-
-    def _remote(self, worker: _Worker, device: str, line: StationLine) -> RemoteDevice:
+    def _remote(self, worker: Worker, device: str, line: StationLine) -> RemoteDevice:
         return RemoteDevice(line, worker.node, device, len(worker.devices), self._noted)
 
     def _alike_of(self, remotes: Sequence[RemoteDevice]) -> list[RemoteDevice]:
@@ -275,24 +197,23 @@ class ClusterCrew(Crew):
                 return
         remote.close()
 
-    def _has_room(self, worker: _Worker) -> bool:
+    def _has_room(self, worker: Worker) -> bool:
         """Whether a worker's machine may have a device that no station has."""
         with self._guard:
             count = sum(place.startswith(f"{worker.machine} ") for place in self._places)
         return count < len(worker.devices)
 
-    def _join_rest(self, worker: _Worker) -> None:
+    def _join_rest(self, worker: Worker) -> None:
         """Have the devices of a worker's machine join that no station has."""
         for device in worker.devices[1:]:
             if self._has_room(worker):
                 self._join(worker, device)
 
-    def _join(self, worker: _Worker, device: str, line: StationLine | None = None) -> None:
+    def _join(self, worker: Worker, device: str, line: StationLine | None = None) -> None:
         """Have a device of a worker join, with a station of its own."""
         try:
             if line is None:
-                line = self._cluster.line(worker.actor)
-                self._about(line)
+                line = self._candidates.station(worker)
             remote = self._remote(worker, device, line)
             while not remote.is_on(self.task):  # which may change meanwhile
                 remote.switch_to(self.task)
@@ -309,7 +230,7 @@ class ClusterCrew(Crew):
     def _join_later(self, address: str) -> None:
         """Have a worker join during a run."""
         refusals: list[str] = []
-        if (asked := self._asked_in(address, refusals)) is not None:
+        if (asked := self._candidates.ask(address, refusals)) is not None:
             worker, line = asked
             if self._has_room(worker):
                 self._join(worker, worker.devices[0], line)
@@ -329,18 +250,19 @@ class ClusterCrew(Crew):
             lost = [place for place, remote in self._places.items() if remote.is_lost]
             for place in lost:
                 del self._places[place]
-            if lost:
-                busy = {remote.machine for remote in self._places.values()}
-                idle = (worker.address for worker in self._workers_joined if worker.node not in busy)
-                self._known -= {address for address in idle if self._asked[address] < MOST_ASKED}
+            busy = {remote.machine for remote in self._places.values()}
             come, self._come = self._come, []
+        if lost:
+            self._candidates.ask_again(busy)
         for remote in come:
             self._begin(run, remote)
             if self._is_searching:
                 self._noted(f"{remote.name} joins the search")
         self._is_searching = True
         self._joins = [(address, join) for address, join in self._joins if not join.done()]
-        self._joins += [(worker, self._joining.submit(self._join_later, worker)) for worker in self._unasked()]
+        self._joins += [
+            (worker, self._joining.submit(self._join_later, worker)) for worker in self._candidates.unasked()
+        ]
 
     def _begin(self, run: ClusterRun, remote: RemoteDevice) -> None:
         """Put a device to work: while one of its workers measures, the others have their configurations built."""
@@ -416,9 +338,3 @@ def _kind(remote: RemoteDevice) -> tuple[str, ...]:
     """What devices that share a study have in common."""
     headers = f"headers {remote.headers}" if remote.headers else ""
     return remote.info.name, remote.info.toolchain, str(remote.info.conditions), headers
-
-
-def _summary(refusals: Sequence[str]) -> str:
-    """Why workers cannot be used, on one line: the most frequent reasons, each with the number of workers."""
-    reasons = Counter(refusals).most_common(MOST_LISTED)
-    return "; ".join(f"{count} worker{'s' * (count > 1)} cannot be used: {reason}" for reason, count in reasons)
