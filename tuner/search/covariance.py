@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
 from tuner.search.pool import Pool
@@ -21,6 +22,7 @@ from tuner.space.config import Value
 Array = NDArray[Any]
 
 LEVELS = 32  # of the extra dimension, threads per block
+CACHED = 2**16  # elements of a matrix that stays in the processor's cache
 ROOT5 = math.sqrt(5.0)
 
 
@@ -30,7 +32,7 @@ class Encoding:
     The dimensions are the parameters with more than one value in the pool. If `block` names at least two of these, a
     last dimension is the logarithm of their product, the threads per block.
 
-    `codes` [configurations, dimensions] holds the position of each value. The tables over the values of all dimensions
+    `codes` [dimensions, configurations] holds the position of each value. The tables over the values of all dimensions
     are [values, values]: `within` marks the block of each dimension; the other tables are zero outside it. `squared`
     holds squared distances, in units of a dimension's range; `differs` is 1 if two values of a parameter differ.
     """
@@ -38,19 +40,19 @@ class Encoding:
     def __init__(self, pool: Pool, block: Sequence[str] = ()) -> None:
         columns: list[Array] = []
         tables: list[Array] = []
-        for column, values in enumerate(pool.values):
-            present, codes = np.unique(pool.rows[:, column], return_inverse=True)
-            if len(present) > 1:
-                columns.append(codes)
-                tables.append(_squared_distances([values[i] for i in present]))
+        for column, values in zip(pool.rows.T, pool.values, strict=True):
+            occurs = np.bincount(column, minlength=len(values)) > 0
+            if np.count_nonzero(occurs) > 1:
+                columns.append((np.cumsum(occurs) - 1).astype(pool.rows.dtype)[column])
+                tables.append(_squared_distances([value for value, is_in in zip(values, occurs, strict=True) if is_in]))
         self.parameters = len(columns)
         threads = _threads_per_block(pool, block)
         if threads is not None:
             levels, codes = np.unique(np.round(threads * LEVELS), return_inverse=True)
-            columns.append(codes)
+            columns.append(codes.astype(pool.rows.dtype))
             tables.append((levels[:, None] - levels[None, :]) ** 2 / LEVELS**2)
         self.dimensions = len(columns)
-        self.codes = np.stack(columns, axis=1).astype(pool.rows.dtype) if columns else pool.rows[:, :0]
+        self.codes = np.stack(columns) if columns else pool.rows.T[:0]
         self.starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.intp)
         self.width = int(self.starts[-1])
         self.within = np.zeros((self.width, self.width), dtype=bool)
@@ -66,8 +68,16 @@ class Encoding:
     def one_hot(self, rows: Array, dtype: type = np.float32) -> Array:
         """The configurations at `rows` [n] as one-hot vectors [n, values]."""
         vectors: Array = np.zeros((len(rows), self.width), dtype=dtype)
-        np.put_along_axis(vectors, self.codes[rows].astype(np.intp) + self.starts[:-1], 1.0, axis=1)
+        places = self.codes[:, rows].T + self.starts[:-1]
+        vectors[np.arange(len(rows))[:, None], places] = 1.0
         return vectors
+
+    def near(self, row: int, distance: int) -> Array:
+        """Whether each configuration differs from the one at `row` in at most `distance` parameters."""
+        differences = np.zeros(self.codes.shape[1], dtype=np.uint16)
+        for codes in self.codes[: self.parameters]:
+            differences += codes != codes[row]
+        return differences <= distance
 
     def per_value(self, per_dimension: Array) -> Array:
         """Repeat the number of each dimension once for each value that the dimension has: [values, 1]."""
@@ -161,23 +171,29 @@ class Covariance:
     def between(self, theta: Array, a: Array, b: Array) -> Array:
         """The covariances [len(a), len(b)] of configurations in one-hot form, without noise."""
         joint, additive, hamming = (table.astype(a.dtype) for table in self._tables(theta))
-        weights = _softmax(theta[self._logits]).astype(a.dtype)
-        total: Array = (a @ joint) @ b.T  # computed in place: these are the largest matrices
-        np.maximum(total, 0.0, out=total)
-        np.sqrt(total, out=total)
-        total *= -a.dtype.type(ROOT5)  # -root5 r
-        term = total * total
-        term /= 3
-        term -= total
-        term += 1  # 1 + root5 r + 5/3 r^2
-        np.exp(total, out=total)
-        total *= term
-        total *= weights[0]
-        total += (a @ (weights[1] * additive)) @ b.T
-        np.matmul(-(a @ hamming), b.T, out=term)
-        np.exp(term, out=term)
-        term *= weights[2]
-        total += term
+        weights, number = _softmax(theta[self._logits]).astype(a.dtype), a.dtype.type
+        # Factors that are constant are multiplied into the tables: the matrices below are much larger.
+        joint, additive, hamming = a @ (number(5) * joint), a @ (weights[1] * additive), a @ -hamming
+        total = np.empty((len(a), len(b)), dtype=a.dtype)
+        step = max(1, CACHED // max(1, len(a)))  # columns at a time, so that all intermediate results stay in the cache
+        for start in range(0, len(b), step):
+            columns = b[start : start + step].T
+            squared: Array = joint @ columns  # 5 r^2
+            np.maximum(squared, 0.0, out=squared)
+            term = np.sqrt(squared)
+            squared *= number(1 / 3)
+            squared += term
+            squared += 1  # 1 + root5 r + 5/3 r^2
+            np.negative(term, out=term)
+            np.exp(term, out=term)
+            term *= squared
+            term *= weights[0]
+            np.matmul(additive, columns, out=squared)
+            term += squared
+            np.matmul(hamming, columns, out=squared)
+            np.exp(squared, out=squared)
+            squared *= weights[2]
+            np.add(term, squared, out=total[:, start : start + step])
         return total
 
     def _tables(self, theta: Array) -> tuple[Array, Array, Array]:
@@ -202,8 +218,9 @@ class Covariance:
         additive = x @ additive_table @ x.T
         hamming = np.exp(-(x @ hamming_table @ x.T))
         covariance = weights[0] * joint + weights[1] * additive + weights[2] * hamming
-        factor = cholesky(covariance + noise * np.eye(n), lower=True, check_finite=False)
-        inverse = cho_solve((factor, True), np.eye(n), check_finite=False)
+        covariance[np.diag_indices(n)] += noise
+        factor = cholesky(covariance, lower=True, check_finite=False)
+        inverse = _inverse(factor)
         solution = inverse @ y
         quadratic = max(float(y @ solution), 1e-12)
         z = (theta - self.prior.mean) / self.prior.deviation
@@ -240,6 +257,13 @@ def _matern(squared: Array) -> tuple[Array, Array]:
     distance = ROOT5 * np.sqrt(squared)
     decay = np.exp(-distance)
     return (1.0 + distance + distance * distance / 3.0) * decay, (-5.0 / 6.0) * (1.0 + distance) * decay
+
+
+def _inverse(factor: Array) -> Array:
+    """The inverse of L L', given the lower triangle L."""
+    inverse, _ = dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def _softmax(logits: Array) -> Array:

@@ -223,7 +223,7 @@ class PoolGP(Proposer):
             return free
         near = np.zeros(len(self.pool), dtype=bool)
         for row in sorted(costs, key=costs.__getitem__)[:PARENTS]:
-            near |= np.count_nonzero(self.pool.rows != self.pool.rows[row], axis=1) <= 2
+            near |= self._covariance.encoding.near(row, 2)
         near = np.flatnonzero(near & self.free)
         if len(near) > most - AT_RANDOM:
             near = self._rng.choice(near, most - AT_RANDOM, replace=False)
