@@ -6,14 +6,21 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from helpers import ROOT
 from helpers.recordings import PARAMETERS, RECORDED
+from helpers.spaces import scope_of
+from tuner.catalog import catalog
+from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.exchange.exports.names import beside
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.recordings import recording
 
 
@@ -192,3 +199,17 @@ def test_a_shipped_recording_is_described_in_t4_metadata(path: Path) -> None:
     description = about["metadata"]["zenodo"]["description"]
     assert description.startswith(f"{len(read.entries)} configurations, ")
     assert path.name in description
+
+
+def test_the_clock_of_a_measurement_with_all_repeats_is_recorded(
+    host: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(type(host), "sensors", SimpleNamespace(clock_mhz=lambda: 1980))
+    space = catalog.load("sgemm/01_host_blocked")
+    scope, config = scope_of(space, host, "8"), dict(space.default)
+    assert Bench(host, space, scope, Method(1)).measure(config).clock_mhz is None, "a race has no time to read it"
+    outcome = Bench(host, space, scope, Method(1, race=False)).measure(config)
+    trials = [Trial(config, outcome, outcome.times)]
+    recording.write(tmp_path / "r.json", recording.of_trials(space, scope.sizes, {}, scope.options, "d", trials))
+    (entry,) = recording.read(tmp_path / "r.json").entries.values()
+    assert entry.extra["clock_mhz"] == 1980

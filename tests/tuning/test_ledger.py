@@ -87,8 +87,8 @@ def remembered() -> int:
             if opened.known(config, 60.0) is None:
                 assert opened.claim(config, 60.0)
                 assert opened.begin(config)
-                assert opened.finish(Trial(config, Outcome(times=(1.0, 2.0)), (1.5,), 60.0))
-        assert len(opened.trials) == 5
+                assert opened.finish(Trial(config, Outcome(times=(1.0, 2.0), clock_mhz=1980), (1.5,), 60.0))
+        assert [trial.outcome.clock_mhz for trial in opened.trials] == [1980] * 5
     return count
 
 

@@ -161,6 +161,8 @@ class Bench:
                 return Outcome(times=(first.time_ms,), seconds=watch.seconds, **fields)
             with watch.stage(MEASURE):
                 times = self._times(call, config, race, first_ms)
+                if not self.method.race and self.device.sensors is not None:
+                    fields["clock_mhz"] = self.device.sensors.clock_mhz()
                 self.workbench.inspect()
                 self._floor.check(median(times))
                 energies = self._energies(call, median(times), lambda found: _goes_on(found, energy_race))

@@ -71,7 +71,8 @@ class Outcome:
     it. `figures` and `occupancy` describe the build, if there is one. `doubtful`: the configuration lost a race on a
     processor, but its times vary so much that other programs may have slowed it down. `observed` has the results of
     observers. `bits` are those of the outputs that were right. `seconds` is how long each of the STAGES occupied the
-    device's worker; building includes the wait for a compile worker.
+    device's worker; building includes the wait for a compile worker. `clock_mhz` is the GPU's clock after the timed
+    runs, if the method does not race and the board reports it.
     """
 
     times: tuple[float, ...] = ()
@@ -87,6 +88,7 @@ class Outcome:
     observed: Mapping[str, Any] = field(default_factory=dict)
     bits: Bits = field(default_factory=dict, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    clock_mhz: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

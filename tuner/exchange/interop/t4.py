@@ -35,7 +35,7 @@ _INVALIDITY = {
     **dict.fromkeys(_CONSTRAINTS, "constraints"),
     **dict.fromkeys((*WRONG, "changes from run to run", "correctness"), "correctness"),  # of version 0.1.0, and of T4
 }  # any other failure is `runtime`
-_UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte", "local_memory": "byte"}
+_UNITS = {"energy_mj": "mJ", "clock_mhz": "MHz", "spills": "byte", "shared_memory": "byte", "local_memory": "byte"}
 
 
 def export(request: ExportRequest) -> Export:

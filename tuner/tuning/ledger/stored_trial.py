@@ -43,6 +43,7 @@ def attribute(trial: Trial) -> dict[str, Any]:
         "occupancy": outcome.occupancy,
         "doubtful": outcome.doubtful or None,
         "observed": dict(outcome.observed) or None,
+        "clock_mhz": outcome.clock_mhz,
         "bits": dict(outcome.bits) or None,
         "given": trial.given or None,
         "seconds": dict(outcome.seconds) or None,
@@ -80,6 +81,7 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
             observed=dict(fields.get("observed", {})),
             bits=_bits(fields.get("bits")),
             seconds=_seconds(fields.get("seconds")),
+            clock_mhz=_optional(_number, fields.get("clock_mhz")),
         )
         values, timeout = tuple(_numbers(fields["values"], most=math.inf)), _number(fields["timeout_s"])
         is_given = fields.get("given") is True

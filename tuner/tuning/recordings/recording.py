@@ -126,6 +126,7 @@ def of_trials(
     for trial, bit_class in zip(trials, classes, strict=True):
         outcome = trial.outcome
         extra = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
+        extra["clock_mhz"] = outcome.clock_mhz
         if outcome.failure is None:
             extra |= {"error": outcome.error, "bound": outcome.bound, "bit_class": bit_class}
         extra |= _costs(outcome)
