@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import yaml
 from helpers import ROOT
 from helpers.packages import installed
 from helpers.processes import Tune, run
-from tuner.version import VERSION
+from tuner.version import DISTRIBUTION, VERSION
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -77,7 +79,8 @@ def in_conda(*requirements: str) -> set[str]:
 
 def test_the_conda_recipe_is_of_this_package() -> None:
     conda = recipe()
-    assert conda["package"] == {"name": PROJECT["name"], "version": VERSION}
+    assert conda["package"] == {"name": DISTRIBUTION, "version": VERSION}
+    assert PROJECT["name"] == DISTRIBUTION
     assert conda["build"]["python"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
     assert [conda["about"]["license_file"]] == PROJECT["license-files"]
     assert PROJECT["description"].startswith(conda["about"]["summary"])
@@ -99,7 +102,7 @@ def test_the_conda_recipe_bounds_what_the_extras_ask_for() -> None:
     used = [each for name in extras for each in extras[name] if name not in ("dev", "docs")]
     # NVIDIA's own wheels are toolkits of other names there, and a package does not bound itself. The version of Triton
     # is that of an environment's torch: another one than ours is refused where a kernel is compiled, not installed.
-    bounded = [each for each in used if not each.startswith(("nvidia-cu", "tuner[", "triton"))]
+    bounded = [each for each in used if not each.startswith(("nvidia-cu", "tuner-gpu", "triton"))]
     assert set(recipe()["requirements"]["run_constraints"]) == in_conda(*bounded)
 
 
@@ -116,6 +119,27 @@ tuner.__main__.main()"""
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "exact" in done.stdout
+
+
+def files(folder: Path) -> set[str]:
+    """The paths of the files in a folder, without those that lock others."""
+    found = (file for file in folder.rglob("*") if file.is_file() and file.suffix != ".lock")
+    return {file.relative_to(folder).as_posix() for file in found}
+
+
+@pytest.mark.slow
+def test_two_small_wheels_hold_all_results(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    site = installed(tmp_path_factory)
+    assert sum(len(zlib.compress(file.read_bytes())) for file in site.rglob("*") if file.is_file()) < 6_000_000
+    first = files(site / "tuner/_shipped/results")
+    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    subprocess.run(build, cwd=ROOT / "results", check=True, capture_output=True)
+    with zipfile.ZipFile(tmp_path / f"tuner_gpu_results-{VERSION}-py3-none-any.whl") as wheel:
+        names = [name.split("tuner/_shipped/results/") for name in wheel.namelist() if ".dist-info/" not in name]
+    second = {name for _, name in names}
+    assert not first & second
+    assert first | second == files(ROOT / "results") - {"pyproject.toml"}
+    assert PROJECT["optional-dependencies"]["results"] == [f"tuner-gpu-results=={VERSION}"]
 
 
 @pytest.mark.slow

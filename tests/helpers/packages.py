@@ -27,7 +27,7 @@ def installed(factory: pytest.TempPathFactory) -> Path:
 def _install(site: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder)
-        _run(*PIP, "--target", site, Path(folder) / f"tuner-{VERSION}.tar.gz")
+        _run(*PIP, "--target", site, Path(folder) / f"tuner_gpu-{VERSION}.tar.gz")
 
 
 def _run(*command: str | Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import DeviceError
-from tuner.version import VERSION
+from tuner.version import DISTRIBUTION, VERSION
 
 # Distributions whose version changes what is measured, searched, compiled or carried to other machines.
 _PACKAGES = (
@@ -25,6 +25,7 @@ def report() -> str:
     lines = {
         "tuner": f"{VERSION}, in {_short(Path(__file__).parents[2])}",
         "python": f"{platform.python_version()}, {platform.platform()}, {os.cpu_count()} processors",
+        "time tables": _tables(),
         "packages": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
         "not installed": ", ".join(name for name, version in versions.items() if not version),
         "store": _short(paths.user_results()),
@@ -54,6 +55,12 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _tables() -> str:
+    """Whether the second wheel, which has the time tables, is beside this one. A checkout has them itself."""
+    number = sum(1 for _ in paths.shipped("results").rglob("*.times"))
+    return f"{number} ship" if number else f"none; {DISTRIBUTION}-results {VERSION} has them"
 
 
 def _short(path: Path) -> str:

@@ -25,7 +25,7 @@ from tuner.measure.remote import relay
 from tuner.measure.remote.relay import ENDED
 from tuner.measure.remote.remote_device import Lost
 from tuner.quoting import quoted, shown
-from tuner.version import VERSION
+from tuner.version import DISTRIBUTION, VERSION
 
 PORT = 8786  # of a scheduler, unless an address has another one
 CONNECT_SECONDS = 10.0  # for the scheduler to answer
@@ -148,7 +148,7 @@ class Cluster:
         ours.
         """
         try:
-            answers = self._client.run(importlib.metadata.version, "tuner", workers=[worker], on_error="return")
+            answers = self._client.run(importlib.metadata.version, DISTRIBUTION, workers=[worker], on_error="return")
             version = answers.get(worker)
         except Exception as error:  # of several types, if the worker goes at this moment
             version = error
@@ -217,6 +217,6 @@ def _line(error: object) -> str:
 def _installed() -> str:
     """The version of this package, as `importlib.metadata` finds it on the workers."""
     try:
-        return importlib.metadata.version("tuner")
+        return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
         return VERSION
