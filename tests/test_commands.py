@@ -95,11 +95,18 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that commands name, where they run."""
     folder = tmp_path / "workplace"
     folder.mkdir()
-    for page in ("docs/own-kernel.md", "docs/types.md", "docs/from-your-file.md", "docs/evaluate.md", "README.md"):
+    for page in (
+        "docs/own-kernel.md",
+        "docs/types.md",
+        "docs/from-your-file.md",
+        "docs/evaluate.md",
+        "docs/cpp.md",
+        "README.md",
+    ):
         for text in blocks(TEXTS[page], "c", "cuda", "cpp", "yaml"):
-            if named := re.match(r"(?://|#) (\w+\.\w+)\n", text):
+            if named := re.match(r"(?://|#) ([\w/]+\.\w+)\n", text):
+                (folder / named[1]).parent.mkdir(exist_ok=True)
                 (folder / named[1]).write_text(text)
-    (folder / "kernels").mkdir()
     for suffix in (".cu", ".yaml"):
         shutil.copy(folder / f"twice{suffix}", folder / "kernels")
         text = (folder / f"scale{suffix}").read_text()

@@ -47,6 +47,12 @@ def test_a_header_has_a_section_for_each_device_and_a_default(tune: Tune, tmp_pa
         assert {name: seen[name] for name in SPACE.parameters} == {k: str(v) for k, v in config(tile).items()}, device
         assert seen["SGEMM_07_TILED_1XN_BLOCK_Y"] == str(32 // tile)
         assert seen["SGEMM_07_TILED_1XN_GRID_Y"] == "32"
+        assert seen["SGEMM_07_TILED_1XN_ARCHITECTURE"] == {"": '""', "NVIDIA_A100_SXM4_80GB": '"sm_80"'}.get(
+            device, '"sm_90a"'
+        )
+    assert [line for line in header.read_text().splitlines() if "_DEVICE " in line][-2:] == [
+        '#define SGEMM_07_TILED_1XN_DEVICE "*/ #error \\\\ \\"x\\" 8000"', '#define SGEMM_07_TILED_1XN_DEVICE ""'
+    ]  # fmt: skip
     only = tmp_path / "only.h"
     assert tune("export", KERNEL, "1024", "--to", "header", "--output", only, "--device", "H200").status == 0
     assert only.read_text().count("defined(") == 1

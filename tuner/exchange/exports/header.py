@@ -7,7 +7,7 @@ from dataclasses import replace
 from tuner import devices
 from tuner.errors import NoConfiguration, RequestError
 from tuner.exchange.exports import loop_macros
-from tuner.exchange.exports.names import comment, identifier
+from tuner.exchange.exports.names import comment, identifier, literal
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
 from tuner.quoting import shown
@@ -64,7 +64,8 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     scope = problem.scope(space.languages[0], COMMON_GPU)
     try:
         default = first_valid(space, scope)
-        section = comment(f"the default: {config_text(default)}") + _macros(Instance(problem.space, default, scope))
+        section = comment(f"the default: {config_text(default)}") + _device(prefix)
+        section += _macros(Instance(problem.space, default, scope))
     except NoConfiguration:  # the kernel needs more than COMMON_GPU's limits
         if not targets:
             raise
@@ -85,7 +86,14 @@ def _section(target: Target) -> str:
         origin = f"measured on {record.device} at {measured.code_text}"
     title = f"{target.device.name} ({target.device.kind}): {best.match}, {origin}"
     notes = [note.partition(": ")[2] for note in best.notes if best.stale or (record and not record.is_verified)]
-    return comment(title, *notes) + _macros(Instance(target.problem.space, best.config, target.scope))
+    device = _device(identifier(target.problem.space.name), target.device.name, target.device.architecture)
+    return comment(title, *notes) + device + _macros(Instance(target.problem.space, best.config, target.scope))
+
+
+def _device(prefix: str, name: str = "", architecture: str = "") -> str:
+    """The device of a section as strings, by which a program chooses between versions; empty ones for the default."""
+    texts = {"DEVICE": name, "ARCHITECTURE": architecture}
+    return "".join(f"#define {prefix.upper()}_{key} {literal(text)}\n" for key, text in texts.items())
 
 
 def _macros(instance: Instance) -> str:

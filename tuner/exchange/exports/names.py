@@ -1,5 +1,6 @@
 """Names of companion files, and C identifiers and comments made safely from arbitrary text."""
 
+import json
 import re
 from collections.abc import Container
 from pathlib import Path
@@ -19,6 +20,11 @@ def identifier(text: str, others: Container[str] = ()) -> str:
         number += 1
         name = f"{stem}_{number}"
     return name
+
+
+def literal(text: str) -> str:
+    """`text` as a string of C; unprintable characters become `?`."""
+    return json.dumps("".join(c if c.isprintable() else "?" for c in text), ensure_ascii=False)
 
 
 def comment(*lines: str) -> str:
