@@ -7,12 +7,16 @@ A table says for each call of `tune_kernel` how many configurations were measure
 time that it returned. `per second` is of the whole call. `from first to last` leaves out what comes before the first
 configuration is done and after the last one is: a long call approaches it. `--most N` behind the scripts measures N
 random configurations in each call, the same number on both sides; `--most N M` measures N under Kernel Tuner and M
-through the door.
+through the door. `--part K SEED` measures the same part of each space on both sides, about one in K configurations: it
+adds a restriction on a sum of the parameters, whose factors are drawn with the seed. `--seconds S` stops Kernel Tuner
+after S seconds of a call; it measures in random order then, so that its rate is that of the whole part.
 """
 
 import argparse
+import inspect
 import json
 import os
+import random
 import re
 import runpy
 import shlex
@@ -35,6 +39,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scripts", nargs="+", type=Path)
     parser.add_argument("--most", type=int, nargs="+", metavar="N", help="configurations of each call, by side")
+    parser.add_argument("--part", type=int, nargs=2, metavar=("K", "SEED"), help="one in K configurations, drawn")
+    parser.add_argument("--seconds", type=float, metavar="S", help="seconds of a call under Kernel Tuner")
+    parser.add_argument("--door-first", action="store_true", help="run a script through the door first")
     parser.add_argument("--arguments", default="", metavar="WORDS", help="what each script gets as its arguments")
     parser.add_argument("--limit", type=float, default=600, help="seconds for a script on one side (%(default)s)")
     parser.add_argument("--replace", nargs=2, action="append", default=[], metavar=("PATTERN", "TEXT"),
@@ -42,12 +49,14 @@ def main() -> None:
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        run(options.side, options.scripts[0], most_of(options.side, options.most), shlex.split(options.arguments))
+        seconds = options.seconds if options.side == SIDES[0] else None
+        budget = budget_of(most_of(options.side, options.most), seconds)
+        run(options.side, options.scripts[0], budget, options.part, shlex.split(options.arguments))
         return
     print("| script | call | side | configurations | failed | seconds | per second | from first to last | best (ms) |")
     print("|---|---|---|---|---|---|---|---|---|")
     for script in options.scripts:
-        for side in SIDES:
+        for side in SIDES[::-1] if options.door_first else SIDES:
             for line in measured(script, side, options):
                 print(line, flush=True)
 
@@ -62,6 +71,8 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
         copy.write_text(text)
         command = [sys.executable, str(Path(__file__).resolve()), "--side", side, copy.name]
         command += ["--most", *map(str, options.most)] if options.most else []
+        command += ["--seconds", str(options.seconds)] if options.seconds else []
+        command += ["--part", *map(str, options.part)] if options.part else []
         command += [f"--arguments={options.arguments}"]
         caches = {"TUNER_CACHE": f"{state}/cache", "POCL_CACHE_DIR": f"{state}/pocl"}
         variables = {**os.environ, "TUNER_STATE": state, **caches}  # nothing is resumed, and nothing is built
@@ -98,7 +109,18 @@ def most_of(side: str, most: Sequence[int] | None) -> int | None:
     return most[min(SIDES.index(side), len(most) - 1)] if most else None
 
 
-def run(side: str, script: Path, most: int | None, arguments: Sequence[str]) -> None:
+def budget_of(most: int | None, seconds: float | None) -> dict[str, Any]:
+    """The arguments of `tune_kernel` that limit a call."""
+    limits = {"max_fevals": most, "time_limit": seconds}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if seconds is not None:  # Kernel Tuner measures 100 configurations without a number
+        given.setdefault("max_fevals", 10**9)
+    return {"strategy": "random_sample", "strategy_options": given} if given else {}
+
+
+def run(
+    side: str, script: Path, budget: Mapping[str, Any], part: Sequence[int] | None, arguments: Sequence[str]
+) -> None:
     """Run a script in this process, and print a line for each call of `tune_kernel`."""
     import kernel_tuner
     from kernel_tuner import interface
@@ -110,8 +132,11 @@ def run(side: str, script: Path, most: int | None, arguments: Sequence[str]) -> 
     tune_kernel = kernel_tuner.tune_kernel
 
     def counted(*positional: Any, **keywords: Any) -> Any:
-        if most is not None:
-            keywords |= {"strategy": "random_sample", "strategy_options": {"max_fevals": most}}
+        keywords |= budget
+        if part is not None:
+            signature = inspect.signature(tune_kernel)
+            parameters = signature.bind(*positional, **keywords).arguments["tune_params"]
+            keywords["restrictions"] = [*(keywords.get("restrictions") or []), part_of(parameters, *part)]
         began = time.perf_counter()
         rows, env = tune_kernel(*positional, **keywords)
         seconds = time.perf_counter() - began
@@ -130,6 +155,13 @@ def run(side: str, script: Path, most: int | None, arguments: Sequence[str]) -> 
         if ended.code:
             raise
     print("\nDONE")
+
+
+def part_of(parameters: Mapping[str, Sequence[Any]], most: int, seed: int) -> str:
+    """A restriction, as Kernel Tuner reads it, that about one in `most` configurations satisfies."""
+    factors = random.Random(seed)  # noqa: S311
+    total = " + ".join(f"{factors.randrange(1, 9973)} * {name}" for name in parameters)
+    return f"({total}) % 9973 % {most} == 0"
 
 
 def failures(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -94,6 +94,11 @@ class FixedOrder(Proposer):
             self._place += 1
         return int(self._order[self._place])
 
+    def advance(self, row: int) -> None:
+        """Propose this row, which is free, before all others."""
+        place = self._place + int(np.flatnonzero(self._order[self._place :] == row)[0])
+        self._order[self._place : place + 1] = [row, *self._order[self._place : place]]
+
     def likely(self, count: int) -> list[int]:
         ahead = self._order[self._place : self._place + 2 * count]
         return [int(row) for row in ahead[self.free[ahead]][:count]]

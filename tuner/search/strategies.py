@@ -295,6 +295,17 @@ class Search:
         rest = (row for row in self._proposer.likely(count) if row not in leaders)
         return [self.pool.config(row) for row in [*leaders, *rest][:count]]
 
+    def rest(self, most: int) -> list[Config]:
+        """All configurations that are still to come. Empty if they are more than `most`, or not known yet."""
+        if self._leaders or self._seconds is not None or not isinstance(self._proposer, FixedOrder):
+            return []
+        return self.likely(most) if min(self._remaining, int(self._proposer.free.sum())) <= most else []
+
+    def advance(self, config: Config) -> None:
+        """Ask for one of the configurations of `rest` before all others."""
+        if isinstance(self._proposer, FixedOrder):
+            self._proposer.advance(self.pool.row(config))
+
     def close(self) -> None:
         """Stop the strategy. `ask` and `tell` must not be called afterwards."""
         self._proposer.close()

@@ -13,6 +13,7 @@ from typing import Any
 from tuner.devices import BACKENDS, DeviceInfo, forkable_packages
 from tuner.devices.builds.allowance import most_builders
 from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
+from tuner.measure.process.build_times import BuildTimes
 from tuner.measure.process.compile_workers import CompileWorkers, Stopped, task_of
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.instance import Instance
@@ -58,6 +59,7 @@ class CompilePool:
         self._asked = set[ConfigKey]()  # configurations that the search has asked for
         self._problem: Problem | None = None
         self._alternate = False
+        self._times = BuildTimes()
         self._queueing = threading.Lock()  # guards `_builds`, `_asked` and `_waiting`
         self._waiting = 0  # threads that wait for a build
         self._submitting, self._closed = threading.Lock(), False
@@ -74,6 +76,7 @@ class CompilePool:
                 before = self._problem
                 self._builds |= {key: build for key, build in going_on.items() if _is_same_code(key, before, now)}
             self._problem = now
+            self._times = BuildTimes()
         self._task = task_of(space, scope, device.id, device.architecture, compiler, self._timeout)
         self._workers.resume()
         self._space = space
@@ -102,6 +105,19 @@ class CompilePool:
                 key = config_key(config)
                 if key not in self._builds:
                     self._builds[key] = self._submit(config)
+
+    def late(self, configs: Sequence[Config]) -> Config | None:
+        """The configuration whose build must begin now, or it would end after all others. None if there is none.
+
+        `configs` are all that a search will still ask for. One long build at the end leaves all other cores idle.
+        """
+        if self._alternate:  # a device waits for each build there, whichever is the first
+            return None
+        with self._queueing:
+            builds = [(config, self._builds.get(config_key(config))) for config in configs]
+            left = [config for config, build in builds if build is None or not (build.running() or build.done())]
+        place = self._times.late(left, self.count)
+        return None if place is None else left[place]
 
     def is_ready(self, config: Config) -> bool:
         """Whether `wait` would return at once: `config` is built, or nobody has asked for it."""
@@ -189,10 +205,14 @@ class CompilePool:
         self._workers.close()
 
     def _build(self, config: Config, task: dict[str, Any], space: Space) -> None:
-        began = time.perf_counter()
+        began, times = time.perf_counter(), self._times
         try:
             launch = self._workers.built(completed(space, config), task)["launch"]
-        except (TrialError, WorkerDied, EnvironmentTrouble):
+            times.add(config, time.perf_counter() - began)
+        except TrialError:
+            times.add(config, time.perf_counter() - began)  # what needs too many registers is known after the build
+            raise
+        except (WorkerDied, EnvironmentTrouble):
             raise
         except Stopped:
             return

@@ -45,6 +45,9 @@ class _NoPool(CompilePool):
     def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
         """Do nothing."""
 
+    def late(self, configs: Sequence[Config]) -> Config | None:
+        return None
+
     def is_ready(self, config: Config) -> bool:
         return True
 

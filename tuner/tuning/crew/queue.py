@@ -149,7 +149,7 @@ class Queue:
                         return None
                     self._wait_for_search()
                     continue
-                config = self._retries.pop() if self._retries else self._search.ask()
+                config = self._retries.pop() if self._retries else self._asked()
                 if config is None:
                     self._is_over = not self._outstanding and not self._elsewhere and not self._retries
                     if self._is_over or self._ahead:
@@ -164,6 +164,13 @@ class Queue:
                 self._compile_pool.prepare(config, self._likely())
                 return config
         return None
+
+    def _asked(self) -> Config | None:
+        """What the search asks for. A build that would end after all others comes first."""
+        late = self._compile_pool.late([config for config in self._search.rest(LOOK_AHEAD) if not self._trial(config)])
+        if late is not None:
+            self._search.advance(late)
+        return self._search.ask()
 
     def _wait_for_search(self) -> None:
         """Release `changed` while the search computes its next configuration."""
