@@ -72,4 +72,4 @@ def _values(config: Config) -> tuple[Value, ...]:
 
 def _agreements(some: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.float64]:
     """The number of columns in which a row of `some` equals one of `others`, for each pair."""
-    return (some[:, None] == others[None]).sum(2, dtype=np.float64)
+    return np.asarray((some[:, None] == others[None]).sum(2), np.float64)
