@@ -137,6 +137,11 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
             default_ms=22.6,
             default_spread=1.2,
             default_ties=True,
+            finalists=[
+                {"config": best, "time_ms": 19.3, "spread": 1.1, "tied": False},
+                {"config": {**best, "fixed_sizes": 0}, "time_ms": 20.0, "spread": 1.1, "tied": True},
+                {"config": {**best, "tile_size_x": 4}, "time_ms": 21.0, "spread": 0.1, "tied": False},
+            ],
         ),
     )
     trials = {
@@ -155,12 +160,17 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     assert any("spread by" in note and "either other programs" in note for note in reported["notes"])
     verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in reported["neighbours"] if n["time_ms"]}
     assert verdicts == {("tile_size_x", 4): "", ("fixed_sizes", 0): "too noisy to tell"}
-    assert [round(leader["spread"], 2) for leader in reported["leaders"]] == [0.2, 1.1, 1.2, 0.2]
+    leaders = [(leader["finals_ms"], leader["time_ms"], leader["verdict"]) for leader in reported["leaders"]]
+    in_order = [(19.3, 7.1, ""), (20.0, 22.0, "too noisy to tell"), (21.0, 60.0, ""), (None, 24.0, "too noisy to tell")]
+    assert leaders == in_order, "those of the finals first, as the finals order them"
+    assert reported["ties"] == [best, {**best, "fixed_sizes": 0}]
     page = tmp_path / "page.html"
     printed = tune("report", *about, "-o", page)
     assert "The default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
     assert "times as fast as the default" not in printed.out
-    assert "relative to the best&#x27;s 7.1 ms" in page.read_text()
+    text = page.read_text()
+    assert "relative to the best&#x27;s 7.1 ms" in text
+    assert "Ties: noise hides which of 2 is the fastest" in text
 
     done = tune("explain", *about, "--no-measure")
     assert done.status == 0, done.err

@@ -162,17 +162,17 @@ def rates(result: Record | Rerun | Rates) -> list[str]:
 
 
 def best(record: Record, space: Space) -> str:
-    """A record's configuration and figures, with what its outputs were compared with if that is a kernel, a
-    configuration or nothing."""
+    """A record's configuration, its figures, and its gain over the default, as lines.
+
+    The figures include what its outputs were compared with, if that is a kernel, a configuration or nothing.
+    """
     from tuner.space import identity
 
     is_same = record.verified in NOTICES and record.signature == identity.of(space)
     origin = compared(space) if is_same else f"; {record.origin}" if record.origin not in ("", "imported") else ""
     how = "" if (deployment := of_caches(record.caches)) is None else WORDS[deployment]
-    figures = (
-        f"{timing(record)}{f', {how}' if how else ''}{_gain(record)}{origin}{wrong(record.wrong)}{sustained(record)}"
-    )
-    return f"best: {config_text(record.config)}\n{figures}"
+    figures = f"{timing(record)}{f', {how}' if how else ''}{origin}{wrong(record.wrong)}{sustained(record)}"
+    return "\n".join(filter(None, (f"best: {config_text(record.config)}", figures, _gain(record))))
 
 
 def runner_up(record: Record, rank: int) -> str:
@@ -183,16 +183,18 @@ def runner_up(record: Record, rank: int) -> str:
 
 
 def _gain(record: Record) -> str:
-    """`, 1.57 x as fast as the default (0.106 ms)`, or the verdict, such as a tie, if times are too close to tell.
+    """`1.57 x as fast as the default (0.106 ms)`, or the verdict, such as a tie, if times are too close to tell.
 
-    Empty if the default is the best, or was not measured.
+    Empty if the default was not measured.
     """
-    if record.default_ms is None or record.default_ms == record.time_ms:
+    if record.default_ms is None:
         return ""
+    if record.default_ms == record.time_ms:
+        return "the default is the best"
     if verdict := verdicts.of_default(record):
         preposition = "with" if verdict == verdicts.TIE else "from"
-        return f", {verdict} {preposition} the default ({record.default_ms:.4g} ms)"
-    return f", {record.default_ms / record.time_ms:.2f} x as fast as the default ({record.default_ms:.4g} ms)"
+        return f"{verdict} {preposition} the default ({record.default_ms:.4g} ms)"
+    return f"{record.default_ms / record.time_ms:.2f} x as fast as the default ({record.default_ms:.4g} ms)"
 
 
 def compared(space: Space) -> str:

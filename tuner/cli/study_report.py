@@ -80,7 +80,8 @@ def write(
             listener.begun(f"drawing {file.name}", prefix="")
             is_page = suffix == ".html"
             write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
-    lines = [f"{study.kernel} at {study.problem_text} on {study.recording.device}", *study_page.lead(findings)]
+    title = f"{study.kernel} at {study.problem_text} on {study.recording.device}"
+    lines = [title, *study_page.result(findings), *findings.notes]
     output.answer(
         as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, *([str(file)] if file else [])])
     )

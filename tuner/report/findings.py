@@ -10,7 +10,7 @@ from tuner.report import bits, contenders, importance, landscape, noise, restric
 from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
-from tuner.store.verdicts import RELEVANT
+from tuner.store.verdicts import RELEVANT, tie_or_noisy
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -132,8 +132,19 @@ class Findings:
         return [entry.extra.get(name) if entry else None for name in BUILD]
 
     def verdict(self, row: Row) -> str:
-        """Why a trial's time is indistinguishable from the best's; empty if it is not."""
-        return noise.verdict(self.subject, row)
+        """Why a trial's time is indistinguishable from the best's: by the finals, if it was measured there; empty if it
+        is not."""
+        finalists = self.subject.finalists
+        if row not in finalists or row == self.subject.best:
+            return noise.verdict(self.subject, row)
+        finalist = finalists[row]
+        return tie_or_noisy(finalists[self.subject.best].time_ms, finalist.time_ms) if finalist.tied else ""
+
+    @property
+    def ties(self) -> list[Row]:
+        """The best, and the configurations that the finals could not tell from it; empty if there are none."""
+        tied = [row for row, finalist in self.subject.finalists.items() if finalist.tied]
+        return [self.subject.best, *tied] if tied else []
 
     def to_json(self) -> dict[str, Any]:
         """The findings as JSON data."""
@@ -166,10 +177,12 @@ class Findings:
                     "time_ms": subject.times[row],
                     "spread": subject.timings[row].spread,
                     "verdict": self.verdict(row),
+                    "finals_ms": subject.finalists[row].time_ms if row in subject.finalists else None,
                     **dict(zip(BUILD, self.build(row), strict=True)),
                 }
                 for row in self.leaders
             ],
+            "ties": [subject.config(row) for row in self.ties],
             "failures": [
                 {"reason": f.reason, "count": f.count, "example": subject.config(f.example), "log": f.log}
                 for f in self.failures
@@ -262,9 +275,8 @@ def _notes(subject: Subject) -> list[str]:
         searched = subject.timings[subject.best]
         if abs(finals.time_ms / searched.time_ms - 1) > RELEVANT and subject.trials.origin != "record":
             notes.append(
-                f"In the finals, the best took {finals.time_ms:.4g} ms{spread(finals.spread)}. Figures over many "
-                f"trials use the times of the {subject.source}, where it took {searched.time_ms:.4g} ms"
-                f"{spread(searched.spread)}."
+                f"Figures over many trials use the times of the {subject.source}, where the best took "
+                f"{searched.time_ms:.4g} ms{spread(searched.spread)}."
             )
     elif subject.record is not None:
         notes.append(

@@ -205,9 +205,10 @@ def _position(subject: Subject, name: str) -> int:
 
 
 def leaders(subject: Subject) -> list[Row]:
-    """The best configuration, then the fastest others in ascending order of time; at most LEADERS in all."""
+    """The best configuration, then the others of the finals in their order, then the fastest others in ascending order
+    of time; at most LEADERS in all."""
     ranked = sorted(subject.times, key=lambda row: (row != subject.best, subject.times[row]))
-    return ranked[:LEADERS]
+    return list(dict.fromkeys([*subject.finalists, *ranked]))[:LEADERS]
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,15 @@ from tuner.tuning.recordings.recording import Entry, Recording, Row
 
 
 @dataclass(frozen=True)
+class FinalTime:
+    """What the finals say of a configuration: its time in ms, its spread, and whether it is tied with the best."""
+
+    time_ms: float
+    spread: float
+    tied: bool
+
+
+@dataclass(frozen=True)
 class Subject:
     """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is unknown here.
 
@@ -111,6 +120,14 @@ class Subject:
     def finals(self) -> Record | None:
         """The record, if its configuration is the best one."""
         return self.record if self.record and self.row(self.record.config) == self.best else None
+
+    @functools.cached_property
+    def finalists(self) -> dict[Row, FinalTime]:
+        """The configurations of the finals among the trials, best first; empty if the finals chose another best, or if
+        the record is of a version that stored only the best."""
+        stored = self.finals.finalists if self.finals else []
+        found = {self.row(each["config"]): FinalTime(each["time_ms"], each["spread"], each["tied"]) for each in stored}
+        return {row: finalist for row, finalist in found.items() if row is not None and row in self.times}
 
     @functools.cached_property
     def besides(self) -> frozenset[Row]:

@@ -70,6 +70,9 @@ class Record:
       time to that of the fastest configuration.
     - `decided_by`: what decided between them; empty where no rule applies.
 
+    `finalists` are the configurations of the finals, best first, each with its `time_ms` and `spread` there, and
+    whether it is `tied` with the best.
+
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
     `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is
     the version of the measurement protocol (`measure.method`). `conditions` are those of `devices.conditions`. Older
@@ -144,6 +147,7 @@ class Record:
     interval: list[float] = field(default_factory=list)
     tied: list[dict[str, Any]] = field(default_factory=list)
     decided_by: str = ""
+    finalists: list[dict[str, Any]] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property

@@ -84,6 +84,12 @@ def _are_tied(value: Any) -> bool:
     )
 
 
+def _are_finalists(value: Any) -> bool:
+    return _are_runners_up(value) and all(
+        _is_number(v.get("spread")) and isinstance(v.get("tied"), bool) for v in value
+    )
+
+
 def _are_paragraphs(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) and all(map(_is_text, v.split("\n"))) for v in value)
 
@@ -129,6 +135,7 @@ FIELDS: Mapping[str, Rule] = {
     **dict.fromkeys(("same_bits_as", "decided_by"), _TEXT),
     "interval": Rule(lambda value: isinstance(value, list) and all(map(_is_number, value)), "a list of numbers"),
     "tied": Rule(_are_tied, "a list of objects with config, low and high"),
+    "finalists": Rule(_are_finalists, "a list of objects with config, time_ms, spread and tied"),
     **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
     "accepted_mutants": _optional(_TEXTS),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),

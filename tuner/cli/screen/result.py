@@ -51,8 +51,10 @@ def document(result: Result) -> dict[str, Any]:
 
 
 def lines(result: Result) -> list[str]:
-    """The last lines of a run: its best configuration, and the stored one if that is another. Failures are printed at
-    once, on standard error."""
+    """The last lines of a run: its best configuration, and the stored one if that is another. The last is the gain.
+
+    Failures are printed at once, on standard error.
+    """
     from tuner.catalog import catalog
     from tuner.space.chosen_types import dtype_of
     from tuner.space.parsing import problem_words
@@ -73,10 +75,8 @@ def lines(result: Result) -> list[str]:
         hint = ALL_WRONG_HINT + ROUNDING_HINT * rounds if result.failed.keys() == {"wrong result"} else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
-    texts = [output.best(result.record, space)]
-    if result.front:
-        texts.append(output.front(result.front))
-    if result.kept:
-        texts[0] = texts[0].replace("best:", "best of this run:", 1)
-        texts += ["the store already has a better record and keeps it:", output.best(result.kept, space)]
-    return texts
+    front, best = [output.front(result.front)] if result.front else [], output.best(result.record, space)
+    if not result.kept:
+        return [*front, best]
+    best = best.replace("best:", "best of this run:", 1)
+    return [*front, best, "the store already has a better record and keeps it:", output.best(result.kept, space)]

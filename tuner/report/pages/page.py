@@ -77,7 +77,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a title, and a chart, tables, or preformatted text.
+    """A part of a page: a title, and a chart, tables, or preformatted text. Empty lines divide its caption.
 
     In a wide window, two consecutive `half` sections are side by side.
     """
@@ -133,7 +133,7 @@ def _section(section: Section) -> str:
     if section.chart:
         parts.append(f'<div class="chart" id="chart-{section.name}"></div>')
     if section.caption:
-        parts.append(f'<p class="caption">{_prose(section.caption)}</p>')
+        parts += [f'<p class="caption">{_prose(paragraph)}</p>' for paragraph in section.caption.split("\n\n")]
     parts += [_table(table, section.title) for table in section.tables]
     if section.text:
         parts.append(f'<pre tabindex="0">{_text(section.text)}</pre>')

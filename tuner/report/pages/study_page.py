@@ -30,7 +30,7 @@ def title(findings: Findings) -> str:
 
 def html(findings: Findings) -> str:
     """The HTML page. Raises RequestError if vl-convert is not installed."""
-    return page.render(title(findings), lead(findings), list(_sections(findings)), f"Made by tuner {VERSION}.")
+    return page.render(title(findings), result(findings), list(_sections(findings)), f"Made by tuner {VERSION}.")
 
 
 def picture(findings: Findings, suffix: str) -> bytes:
@@ -38,13 +38,14 @@ def picture(findings: Findings, suffix: str) -> bytes:
     return vega.picture(charting.charts(findings), title(findings), suffix)
 
 
-def lead(findings: Findings) -> list[str]:
-    """The result in a few lines, and the notes."""
+def result(findings: Findings) -> list[str]:
+    """The result in a few lines."""
     best, *others = findings.contenders
-    lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread(best.spread)}', *_rates(findings)])}."]
-    lines += [_against(best, other) for other in others]
-    lines.append(f"`{config_text(findings.subject.config(findings.subject.best))}`")
-    return [*lines, *findings.notes]
+    doubt = ", unverified" * findings.subject.recording.is_unverified
+    figures = [f"{best.time_ms:.4g} ms{spread(best.spread)}", *_rates(findings)]
+    against = [_against(best, other) for other in others]
+    config = config_text(findings.subject.config(findings.subject.best))
+    return [f"Best{doubt}: {', '.join(figures)}.", *against, f"`{config}`"]
 
 
 def _rates(findings: Findings) -> list[str]:
@@ -89,6 +90,11 @@ def _sections(findings: Findings) -> Iterator[Section]:
     }
     absent = charting.absent(findings)
     for name in charting.NAMES:
+        if name == "convergence":  # below the pictures of the result
+            if findings.notes:
+                yield Section("remarks", "Remarks", "\n\n".join(findings.notes))
+            if findings.ties:
+                yield _ties(findings)
         # Two charts are side by side, except the last one.
         if name in charts:
             yield Section.of(charts[name], *tables.get(name, []), half=name != "slices")
@@ -100,7 +106,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
     yield Section(
         "leaders",
         f"The best {len(findings.leaders)}",
-        "The first won the finals. " * (findings.subject.finals is not None)
+        _order(findings)
         + f"Grey values are those of the best. {_basis(findings)}"
         + " Occupancy is an upper bound, set by the build." * (BUILD["occupancy"] in leaders.header),
         tables=[leaders],
@@ -211,6 +217,27 @@ def _neighbours(findings: Findings) -> Grid:
     )
 
 
+def _order(findings: Findings) -> str:
+    """What the order of the leaders is, if not that of their times alone."""
+    if findings.subject.finalists:
+        return "Those of the finals come first, in the order of the finals; the others follow in that of their times. "
+    return "The first won the finals. " * (findings.subject.finals is not None)
+
+
+def _ties(findings: Findings) -> Section:
+    """The configurations that noise does not separate from the best, by their times in the finals."""
+    subject = findings.subject
+    best_ms = subject.finalists[subject.best].time_ms
+    rows = []
+    for row in findings.ties:
+        finalist = subject.finalists[row]
+        figures = [number(finalist.time_ms), percent(finalist.spread), times(finalist.time_ms / best_ms, 3)]
+        rows.append([Cell(config_text(subject.config(row)), code=True), *figures])
+    caption = "The first is the best, which a rule has chosen among them. Times are those of the finals."
+    grid = Grid(("configuration", "ms", "spread", "times the best"), rows)
+    return Section("ties", f"Ties: noise hides which of {len(rows)} is the fastest", caption, tables=[grid])
+
+
 def _leaders(findings: Findings) -> Grid:
     subject, names = findings.subject, list(findings.subject.parameters)
     best_ms = subject.times[subject.best]
@@ -222,8 +249,10 @@ def _leaders(findings: Findings) -> Grid:
         time_ms = subject.times[row]
         remark = ", ".join(filter(None, (findings.verdict(row), AFTER * subject.is_after_finals(row))))
         sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), remark
-        rows.append([str(rank), number(time_ms), *sure, *figures, *values])
-    header = ("", "ms", "spread", "times the best", "remark", *BUILD.values(), *names)
+        finals_ms = subject.finalists[row].time_ms if row in subject.finalists else None
+        rows.append([str(rank), number(finals_ms), number(time_ms), *sure, *figures, *values])
+    source = f"ms in the {subject.source}" if subject.finalists else "ms"
+    header = ("", "ms in the finals", source, "spread", "times the best", "remark", *BUILD.values(), *names)
     return Grid(*_without_empty(header, rows))
 
 

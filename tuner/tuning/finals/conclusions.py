@@ -22,7 +22,6 @@ REASONS = {  # why a configuration is the best of those that are tied
     "registers": "the best takes fewer registers",
     "name": "the best's name comes first",
 }
-MOST_NAMED = 4  # ties in a conclusion
 LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead
 
 
@@ -52,39 +51,37 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
 
 
 def of_energy(selection: Selection) -> Iterator[str]:
-    """The finalists whose energies are indistinguishable from the best's, as one text.
+    """The number of finalists whose energies are indistinguishable from the best's, as one text.
 
     Nothing if there are none, or if an energy is unknown.
     """
     if not selection.finalists or not all(finalist.final.energies for finalist in selection.finalists):
         return
     best, *others = selection.finalists
+    least_mj, spread = best.final.energy_mj or 0.0, best.final.energy_spread or 0.0
     least = verdicts.of_times(best.final.energies)
     tied = [other for other in others if least.verdict(verdicts.of_times(other.final.energies))]
     if not tied:
         return
-    figures = [
-        f"  {config_text(other.trial.config)} ({other.final.energy_mj:.4g} mJ, spread {other.final.energy_spread:.1%})"
-        for other in tied
-    ]
-    more = [f"  and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
-    first = (
-        f"these energies are too close to the best's, {best.final.energy_mj:.4g} mJ (spread {least.spread or 0:.1%}):"
-    )
-    yield "\n".join([first, *figures[:MOST_NAMED], *more])
+    ratios = [(other.final.energy_mj or 0.0) / least_mj for other in tied]
+    yield f"{_others(ratios, 'energy', 'energies')} too close to the best's, {least_mj:.4g} mJ (spread {spread:.1%})"
 
 
 def _tie(best: Finalist, tied: Sequence[Finalist], decided_by: str) -> str:
-    """The verdict on one line, with what decided, then a line for each tie."""
+    """The verdict, the number of ties, and what decided. Reports list the ties."""
     fastest = best.final.time_ms
     is_noise = any(verdicts.tie_or_noisy(fastest, other.final.time_ms) == NOISY for other in tied)
     verdict = f"{NOISY} which is the fastest" if is_noise else TIE
-    figures = [f"{other.final.time_ms / fastest - 1:+.1%}, spread {other.final.spread:.1%}" for other in tied]
-    lines = [f"  {config_text(o.trial.config)} ({text})" for o, text in zip(tied, figures, strict=True)][:MOST_NAMED]
-    more = [f"  and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
-    spread = f"{best.final.spread:.1%}"
     why = f"; {REASONS[decided_by]}" if decided_by in REASONS else ""
-    return "\n".join([f"{verdict}: these times are too close to the best's (spread {spread}){why}:", *lines, *more])
+    others = _others([other.final.time_ms / fastest for other in tied], "time", "times")
+    return f"{verdict}: {others} too close to the best's (spread {best.final.spread:.1%}){why}"
+
+
+def _others(ratios: Sequence[float], one: str, several: str) -> str:
+    """`1 other time (+0.4%) is`, `3 other times (-1.2% to +0.4%) are`: their number, and their ratios to the best's."""
+    if len(ratios) == 1:
+        return f"1 other {one} ({ratios[0] - 1:+.1%}) is"
+    return f"{len(ratios)} other {several} ({min(ratios) - 1:+.1%} to {max(ratios) - 1:+.1%}) are"
 
 
 def _difference(selection: Selection, device: DeviceInfo) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.99  # with which compared runs reveal a fault
 MOST_TIED = 5  # in a record
+MOST_FINALISTS, MOST_TEXT = 20, 1 << 14  # in a record: their number, and the characters of their configurations
 MARGIN = 1.05  # factor by which a mix of reads and writes, or noise, may exceed a ceiling
 Failures = Mapping[str, tuple[int, Trial]]  # by reason: the number of failures, and the first one
 
@@ -121,6 +123,7 @@ def record(
         same_bits_as=same_bits_as,
         interval=[*verdicts.interval(final.times)[::2]],
         tied=_tied(selection) if method.objectives[0] == "time" else [],
+        finalists=_finalists(selection),
         decided_by=selection.decided_by,
         objective=method.objectives[0],
         caches=CACHES[method.deployment],
@@ -163,6 +166,21 @@ def _tied(selection: Selection) -> list[dict[str, Any]]:
     others = [tie for tie in selection.ties if tie.finalist is not best][: MOST_TIED - 1]
     kept = [tie for tie in selection.ties if tie.finalist is best or tie in others]
     return [{"config": tie.finalist.trial.config, "low": tie.ratio.low, "high": tie.ratio.high} for tie in kept]
+
+
+def _finalists(selection: Selection) -> list[dict[str, Any]]:
+    """The finalists as a record stores them, best first, within MOST_FINALISTS and MOST_TEXT."""
+    tied = conclusions.ties(selection)
+    most = min(MOST_FINALISTS, MOST_TEXT // len(json.dumps(selection.finalists[0].trial.config)))
+    return [
+        {
+            "config": finalist.trial.config,
+            "time_ms": finalist.final.time_ms,
+            "spread": finalist.final.spread,
+            "tied": finalist in tied,
+        }
+        for finalist in selection.finalists[:most]
+    ]
 
 
 def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
