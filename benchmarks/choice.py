@@ -93,7 +93,7 @@ def once(options: argparse.Namespace) -> Figures:
 
     figures: Figures = {}
     tuner = timed(figures, "import tuner", lambda: __import__("tuner"))
-    timed(figures, "import tuner.families.dispatcher", lambda: __import__("tuner.families.dispatcher"))
+    timed(figures, "import tuner.families.loader", lambda: __import__("tuner.families.loader"))
     from tuner import devices
     from tuner.families.choice import FamilyTable
     from tuner.space import parsing
@@ -132,12 +132,11 @@ def loaded(figures: Figures, options: argparse.Namespace, device: Any, sizes: li
         handle = tuner.dispatch(options.family, device=device)
         operation = handle.family.operation
         for each in sizes:
-            scope = handle._table(device, {}).scope(each)
-            arrays = arrays_of(device, operation, scope)
+            arrays = arrays_of(device, operation, operation.scope(each, {}, device.language, device.limits, {}))
             timed(figures, name, partial(handle, *arrays))
             device.synchronize()
     least = {size: default or SMALLEST for size, default in operation.sizes.items()}
-    arrays = arrays_of(device, operation, handle._table(device, {}).scope(least))
+    arrays = arrays_of(device, operation, operation.scope(least, {}, device.language, device.limits, {}))
     kernel = handle.kernel(*arrays)
     for name, call in ("kernel(...), later", kernel), ("dispatch(...)(...), later", handle):
         for _ in range(ROUNDS):

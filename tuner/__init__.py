@@ -38,7 +38,7 @@ from tuner.version import VERSION
 
 if TYPE_CHECKING:
     from tuner import torch as torch
-    from tuner.families.dispatcher import dispatch
+    from tuner.families.loader import dispatch
     from tuner.families.matrices.matmul import matmul
     from tuner.judging.evaluation import evaluate
     from tuner.launch.frozen import freeze
@@ -68,7 +68,7 @@ _HOMES = {
     "Tuned": "tuner.session.tuned",
     "autotune": "tuner.torch.decorated",
     "best": "tuner.session.look_up",
-    "dispatch": "tuner.families.dispatcher",
+    "dispatch": "tuner.families.loader",
     "freeze": "tuner.launch.frozen",
     "evaluate": "tuner.judging.evaluation",
     "load": "tuner.launch.launcher",

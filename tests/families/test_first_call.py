@@ -14,12 +14,13 @@ from tuner.errors import RequestError
 from tuner.families import family
 from tuner.families.dispatcher import Dispatcher
 from tuner.families.first_call import FirstCall
+from tuner.families.loader import Loader
 from tuner.store.store import Store
 
 
 def handle(file: Path, results: Path, budget: str = "1s", is_capturing: bool = False) -> Dispatcher:
     first_call = FirstCall(budget, lambda: is_capturing)
-    return Dispatcher(family.find(file), None, False, {}, {}, results, None, first_call=first_call)
+    return Dispatcher(Loader(family.find(file), None, False, {}, {}, results, None, first_call=first_call))
 
 
 def arrays(handle: Dispatcher, n: int) -> list[np.ndarray[tuple[int], np.dtype[np.float32]]]:

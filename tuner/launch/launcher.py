@@ -5,21 +5,21 @@ space: its parsed content, which is shipped or cached as JSON.
 """
 
 import functools
-import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
 from tuner.devices import Build, Device, forking
 from tuner.devices.builds import bundles
 from tuner.devices.builds.bundles import ExportedBuild
-from tuner.errors import DeviceError, RequestError, TrialError
+from tuner.errors import RequestError
 from tuner.launch import frozen
 from tuner.launch.kernel import Kernel
+from tuner.launch.preference import first_that_builds
 from tuner.quoting import quoted
 from tuner.space import deployments
 from tuner.space.chosen import Chosen
@@ -34,9 +34,6 @@ from tuner.space.texts import config_text, options_texts, problem_text
 from tuner.store import missed, same_bits
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
-
-T = TypeVar("T")
-logger = logging.getLogger(__name__)
 
 
 def load(
@@ -239,44 +236,3 @@ def _no_exact_record(query: Query, best: Candidate) -> str:
         why = f"; the best known was measured on {record.device} at {measured}{conditions}"
     problem = f"{problem_text(scope.sizes, scope.types)}{options}"
     return f"{space.name}: no exact record at {problem} on {query.device}{why}; tune it, or drop strict=True"
-
-
-def first_that_builds(
-    choices: Iterable[tuple[str, Candidate, Callable[[], T]]], device: Device, stacklevel: int
-) -> T | None:
-    """The first of `choices` that builds and loads; None if there is nothing to try.
-
-    A choice is a kernel's name, a candidate, and a function that builds it, or returns None if it is not available.
-    Warns of the candidate's notes, and of the error of a better choice that was skipped. Raises the first error if
-    none builds.
-    """
-    failure: TrialError | DeviceError | None = None
-    for name, candidate, build in choices:
-        label = f"{name}, {config_text(candidate.config)}, on {device.id}"
-        try:
-            kernel = build()
-        except (TrialError, DeviceError) as error:
-            failure = failure or _labelled(error, label)
-            continue
-        if kernel is None:
-            continue
-        logger.debug("%s: match %s", label, candidate.match)
-        for note in candidate.notes:
-            warnings.warn(note, stacklevel=stacklevel)
-        if failure is not None:
-            reason = str(failure).partition("\n")[0]
-            warnings.warn(
-                f"{kernel!r}: used because a better configuration does not run here: {reason}", stacklevel=stacklevel
-            )
-        return kernel
-    if failure is not None:
-        raise failure
-    return None
-
-
-def _labelled(error: TrialError | DeviceError, label: str) -> TrialError | DeviceError:
-    """The same error, with `label` in front of its text."""
-    text = f"{label}: {error}"
-    labelled = DeviceError(text) if isinstance(error, DeviceError) else type(error)(text, error.reason)
-    labelled.__cause__ = error
-    return labelled

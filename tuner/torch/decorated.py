@@ -12,8 +12,9 @@ from typing import Any
 from tuner import paths
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import family
-from tuner.families.dispatcher import Dispatcher, dispatch
+from tuner.families.dispatcher import Dispatcher
 from tuner.families.first_call import FirstCall
+from tuner.families.loader import Loader, dispatch
 from tuner.quoting import quoted, shown
 from tuner.space import operation
 from tuner.torch.signature import Signature, flattened
@@ -70,7 +71,7 @@ def autotune(
             handle = dispatch(kernel, library=False, results=results, binaries=binaries)
         else:
             first_call = FirstCall(budget, _is_capturing)
-            handle = Dispatcher(family.find(kernel), None, False, {}, {}, *places, first_call=first_call)
+            handle = Dispatcher(Loader(family.find(kernel), None, False, {}, {}, *places, first_call=first_call))
         return TunedKernel(function, kernel, key, handle, paths.digest(kernel, repr((*places, tune, budget)))[:12])
 
     if tune not in (None, "first call"):

@@ -13,8 +13,9 @@ from torch.autograd.graph import increment_version
 
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
-from tuner.families.dispatcher import Dispatcher, dispatch
+from tuner.families.dispatcher import Dispatcher
 from tuner.families.family import Kernels
+from tuner.families.loader import dispatch
 from tuner.families.matrices.arrays import TorchTensors
 from tuner.torch.signature import Signature, check_name, flattened
 

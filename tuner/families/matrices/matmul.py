@@ -13,8 +13,9 @@ from tuner import devices
 from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, MisalignedArray, RequestError
 from tuner.families import products
-from tuner.families.dispatcher import Dispatcher, dispatch
+from tuner.families.dispatcher import Dispatcher
 from tuner.families.explanations import Explanation
+from tuner.families.loader import dispatch
 from tuner.families.matrices import arrays, precisions
 from tuner.families.matrices.plans import (
     Plan,
