@@ -53,7 +53,8 @@ class Encoding:
             tables.append((levels[:, None] - levels[None, :]) ** 2 / LEVELS**2)
         self.dimensions = len(columns)
         self.codes = np.stack(columns) if columns else pool.rows.T[:0]
-        self.starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.intp)
+        self._counts = [len(table) for table in tables]
+        self.starts = np.concatenate([[0], np.cumsum(self._counts)]).astype(np.intp)
         self.width = int(self.starts[-1])
         self.within = np.zeros((self.width, self.width), dtype=bool)
         self.squared = np.zeros((self.width, self.width))
@@ -81,7 +82,7 @@ class Encoding:
 
     def per_value(self, per_dimension: Array) -> Array:
         """Repeat the number of each dimension once for each value that the dimension has: [values, 1]."""
-        return np.repeat(per_dimension, np.diff(self.starts))[:, None]
+        return np.repeat(per_dimension, self._counts)[:, None]
 
     def block_sums(self, table: Array) -> Array:
         """The sum of each dimension's block in a [values, values] table that is zero outside: [dimensions]."""
@@ -261,9 +262,10 @@ def _matern(squared: Array) -> tuple[Array, Array]:
 
 def _inverse(factor: Array) -> Array:
     """The inverse of L L', given the lower triangle L."""
-    inverse, _ = dpotri(factor, lower=1)
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    lower, _ = dpotri(factor, lower=1)  # zero above the diagonal, as L
+    inverse = lower + lower.T
+    inverse[np.diag_indices(len(inverse))] /= 2
+    return np.asarray(inverse)
 
 
 def _softmax(logits: Array) -> Array:
