@@ -28,8 +28,8 @@ from tuner.version import VERSION
 
 README = (ROOT / "README.md").read_text()
 PROGRAMS = {  # that a shell block of a page may call
-    ".", "./example", "build/scale", "cc", "cd", "cmake", "cp", "dask", "eval", "export", "git", "mkdir", "mypy", "pip",
-    "pytest", "python", "ruff", "sh", "srun", "tune", "_TUNE_COMPLETE",
+    ".", "./example", "build/scale", "cc", "cd", "cmake", "cp", "dask", "docker", "echo", "eval", "export", "git",
+    "mkdir", "mypy", "pip", "pytest", "python", "ruff", "sh", "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 SOURCE = """\
@@ -49,21 +45,3 @@ def project(root: Path, toml: str, *stems: str, folder: str = "tuning") -> Path:
         scaled(file.parent, file.name)
     (root / "tuner.toml").write_text(toml)
     return root
-
-
-def wheel(file: Path, name: str, contents: Mapping[str, str]) -> Path:
-    """A wheel of the distribution `name` with these texts by path, made as the specification of binary distributions
-    says."""
-    info = f"{name}-1.0.dist-info"
-    about = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = []
-    with zipfile.ZipFile(file / f"{name}-1.0-py3-none-any.whl", "w") as archive:
-        for path, text in {**contents, **about}.items():
-            archive.writestr(path, text)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-            record.append(f"{path},sha256={digest},{len(text.encode())}\n")
-        archive.writestr(f"{info}/RECORD", "".join([*record, f"{info}/RECORD,,\n"]))
-        return Path(archive.filename or "")

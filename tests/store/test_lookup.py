@@ -256,6 +256,19 @@ def test_an_own_record_of_an_earlier_protocol_does_not_hide_a_shipped_one_of_a_l
         assert [record.time_ms for record in records] == [time_ms]
 
 
+def test_of_the_records_that_a_merge_has_put_into_one_file_the_better_one_counts(tmp_path: Path) -> None:
+    """Git's merge of two branches keeps the lines of both, if told so, and either may be the later one."""
+    fast, slow = at(4096, tile=2, time_ms=1.0), at(4096, tile=8, time_ms=2.0)
+    for number, dates in enumerate((("2026-11-28", "2026-11-29"), ("2026-11-29", "2026-11-28"))):
+        records = [replace(each, date=f"{date}T00:00:00+00:00") for each, date in zip((slow, fast), dates, strict=True)]
+        store = Store(KERNEL, tmp_path / str(number))
+        store.add(records[0])
+        file = store.paths[0]
+        file.write_text(file.read_text() + records[1].to_line() + "\n")
+        found = Store(KERNEL, tmp_path / str(number)).look_up(query())
+        assert (found.match, found.config) == ("exact", config(2))
+
+
 def test_a_device_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     Store(KERNEL, tmp_path).add(at(4096))
     scope = Scope(sizes(4096), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(max_threads=1))

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from tuner.devices.conditions import DEFAULT, Conditions
@@ -163,9 +164,9 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
     scope = query.scope
     entries, records = [], list(records)
     options = {name: scope.options[name] for name in query.space.fixed_options}
-    latest: dict[str, str] = {}
+    latest: dict[str, Record] = {}
     for record in records:
-        latest[record.problem] = max(latest.get(record.problem, ""), record.date)
+        latest[record.problem] = max(latest.get(record.problem, record), record, key=attrgetter("date"))
     for position, record in enumerate(records):
         if record.sizes.keys() != scope.sizes.keys() or record.types != scope.types:
             continue
@@ -185,7 +186,8 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             distance,
             fit.variant == (fit.match == "nearest_size"),  # variants: after this device, but before other boards
             record.options != scope.options,
-            record.date < latest[record.problem],  # a later record of the same code may have a different reference
+            # A later record of the same code may have a different reference. Of the same signature, the best is first.
+            record.signature != latest[record.problem].signature,
             position,
         )
         entries.append((order, fit))
