@@ -353,3 +353,24 @@ def test_other_contents_are_those_of_inputs(host: Device, tmp_path: Path) -> Non
     bench = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1))
     with pytest.raises(SpaceError, match=r"wrong\(\) returns a dict of y; return one of x"):
         bench.finals([{"a": 1}], 0.01, with_library=False)
+
+
+def test_an_output_that_a_judging_function_does_not_ask_for_is_compared(host: Device, tmp_path: Path) -> None:
+    code = (
+        "void f(int *y, int *z, const int *x, int n) {\n"
+        "    for (int i = 0; i < n; i++) y[i] = x[i], z[i] = 2 * x[i] + (FAULT && i == 7);\n}\n"
+    )
+    (tmp_path / "check.py").write_text(
+        "def right(x, y):\n    return (x == y).all()\n\ndef both(x):\n    return {'right': 1, 'z': 2 * x}\n"
+    )
+    arguments = [array("y", "int32", ["n"], "out"), array("z", "int32", ["n"], "out"), array("x", "int32", ["n"])]
+
+    def failure(fault: int, reference: object) -> str | None:
+        more = {"derive": {"right": {"python": "check.py:right"}}, "parameters": {"FAULT": [fault]}}
+        space = catalog.load(str(written(tmp_path, code, arguments, reference, **more)))
+        return Bench(host, space, scope_of(space, host, "100"), Method(repeats=1)).measure({"FAULT": fault}).failure
+
+    assert [failure(fault, {"python": "check.py:both"}) for fault in (0, 1)] == [None, "wrong result"]
+    assert [failure(fault, {"right": "1", "z": "2 * x"}) for fault in (0, 1)] == [None, "wrong result"]
+    with pytest.raises(SpaceError, match="an expression for each output: right, z"):
+        failure(0, {"right": "1"})

@@ -19,6 +19,7 @@ from tuner.errors import RequestError
 from tuner.quoting import quoted
 from tuner.space import model
 from tuner.space.python.space import PythonSpace
+from tuner.space.values import python_function
 from tuner.space.values.forms import PythonReference
 
 MUTANTS = ["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
@@ -73,9 +74,9 @@ def space(
         reference = {"python": "check.py:expected"}
     if derive is not None:
         reference = dict.fromkeys(derive, 1)
+    compared = {*answers, *_judged(derive or {}, folder)}
     declared = [
-        each.declared(folder, _role(each, answers, frozenset(poisoned)), derive is not None or each.name in answers)
-        for each in arguments
+        each.declared(folder, _role(each, answers, frozenset(poisoned)), each.name in compared) for each in arguments
     ]
     operation: dict[str, Any] = {"sizes": grid.sizes, "arguments": declared, "reference": reference}
     if derive is not None:
@@ -134,6 +135,12 @@ def _role(argument: ScriptArgument, answers: Mapping[str, Array], poisoned: froz
     if argument.symbol or (argument.is_constant and argument.name not in answers):
         return "in"
     return "out" if argument.name in poisoned else "inout"
+
+
+def _judged(derive: Mapping[str, Any], folder: Path) -> set[str]:
+    """The arrays that the functions of `derive` ask for."""
+    functions = (python_function.parse(each["python"], folder) for each in derive.values())
+    return {name for function in functions for name in python_function.parameters(function) or ()}
 
 
 def _parameters(call: Call) -> dict[str, list[Any]]:

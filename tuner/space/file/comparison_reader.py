@@ -88,7 +88,9 @@ class ComparisonReader:
         if formula.keys() != {"python"}:
             raise ValueError("write an expression, or {python: check.py:is_right}")
         function = python_function.parse(formula["python"], self._document.path.resolve().parent)
-        return PythonDerivation(str(formula["python"]), function, frozenset(self._arrays))
+        asked = python_function.parameters(function)
+        arrays = self._arrays if asked is None else [name for name in self._arrays if name in asked]
+        return PythonDerivation(str(formula["python"]), function, frozenset(arrays))
 
     def compared(self, derive: Mapping[str, Expression]) -> Compared:
         """The names that a reference may cover."""

@@ -15,7 +15,7 @@ from tuner.space.values.python_function import PythonFunction
 class PythonDerivation(Expression):
     """A function of a Python file that computes a derived value. `text` is `check.py:is_right`.
 
-    arrays: the names of all arrays, which it may ask for.
+    arrays: the names of the arrays that it may ask for.
     """
 
     function: PythonFunction

@@ -50,6 +50,25 @@ def check(function: PythonFunction) -> None:
         raise SpaceError(f"{shown(function.file)}: there is no function {function.name}; {hint}")
 
 
+def parameters(function: PythonFunction) -> list[str] | None:
+    """The names of the function's parameters, read from the text of the file.
+
+    None if it takes all that there is, by `**`, or if the text does not show: the file imports or computes it, or
+    cannot be read.
+    """
+    try:
+        statements = _tree(function.file).body
+    except SpaceError:
+        return None
+    binding = [each for each in statements if function.name in _bound_names([each])]
+    if len(binding) != 1 or not isinstance(binding[0], ast.FunctionDef) or binding[0].decorator_list:
+        return None
+    declared = binding[0].args
+    if declared.kwarg is not None:
+        return None
+    return [each.arg for each in (*declared.posonlyargs, *declared.args, *declared.kwonlyargs)]
+
+
 def requested(signature: inspect.Signature, origin: str, names: Collection[str]) -> list[str]:
     """Those of `names` that a function takes as parameters; all if it has `**`.
 
