@@ -122,3 +122,65 @@ __global__ void f(float *y, const float *x, int n) {
         assert f"# {name}    # no knob: it only enters what is computed" in text
     assert {*data["parameters"]} == {"ITEMS", "STEP", "MODE", "HOP", "block_size_x"}
     assert (data["block"], data["grid"]) == (["block_size_x"], ["ceil_div(n, ITEMS * block_size_x)"])
+
+
+OF_TWO_COMPILERS = """\
+#if defined(__NVCC__) || \\
+    defined(__HIPCC__)
+#define DEVICE __device__
+#define REAL3 float3
+#else
+#define DEVICE
+#define REAL3 float4
+#endif
+#ifdef FAST
+#define ROOT native_sqrt
+#else
+#define ROOT sqrt
+#endif
+#define LANES 8
+typedef struct { REAL3 place[2]; short kind; } Body;
+DEVICE float root(float a) {
+#ifdef WARPED
+    if (a > LANES) {
+#else
+    if (a < LANES) {
+#endif
+        return ROOT(a);
+    }
+    return a;
+}
+__kernel void roots(__global float *y, int n) { int i = get_global_id(0); if (i < n) y[i] = root(y[i]); }
+#ifdef SECOND
+#ifdef __NVCC__
+template <int W>
+__global__ void copy(float *y, const Body *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+#else
+__kernel void copy(__global float *y, __global const Body *x, int n) {
+    int i = get_global_id(0);
+#endif
+    if (i < n) { y[i] = x[i].place[0].x; }
+}
+#endif
+"""
+
+
+def test_a_draft_has_what_the_compiler_of_its_language_reads_for_the_kernel(tmp_path: Path, tune: Tune) -> None:
+    """The branches of other compilers are none of the kernel's, whose braces have their partners; flags and numbers of
+    other functions are none of its parameters; and a flag without which there is no kernel is defined."""
+    source = tmp_path / "f.cl"
+    source.write_text(OF_TWO_COMPILERS)
+    drafts = dict[str, Any]()
+    for kernel in ("roots", "copy"):
+        done = tune("new", source, "--entry", kernel, "--output", tmp_path / f"{kernel}.yaml")
+        assert done.status == 0, done.err
+        drafts[kernel] = read(tmp_path / f"{kernel}.yaml").data
+    assert [*drafts["roots"]["parameters"]] == ["LANES", "FAST", "WARPED", "block_size_x"]
+    assert (drafts["copy"]["kernel"], drafts["copy"]["grid"]) == ("copy", ["ceil_div(n, block_size_x)"])
+    assert (drafts["copy"]["parameters"]["SECOND"], [*drafts["copy"]["parameters"]]) == (
+        [True],
+        ["SECOND", "block_size_x"],
+    )
+    x = drafts["copy"]["operation"]["arguments"][1]
+    assert (x["dtype"], x["shape"]) == ("uint8", ["n", 48]), "OpenCL aligns float4, and so the struct, to 16 bytes"

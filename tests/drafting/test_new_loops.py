@@ -108,6 +108,13 @@ def test_a_loop_that_only_measures_is_no_question(tmp_path: Path, tune: Tune) ->
     assert "# steps:" not in text
     _, text = drafted(tmp_path, tune, code + host.replace("repeat", "count"))
     assert "is the whole loop the operation?" in text
+    sizes = host.replace("repeat", "sizeof(block_sizes) / sizeof(int)").replace("256>>>", "block_sizes[i]>>>")
+    _, text = drafted(tmp_path, tune, code + sizes.replace("+ 255) / 256", "+ block_sizes[i] - 1) / block_sizes[i]"))
+    assert "which measures by its names: one pass is the operation" in text, "one block size after another"
+    _, text = drafted(
+        tmp_path, tune, code + "int main() { do { f<<<(n + 255) / 256, 256>>>(next, now, n, 0.5); } while (0); }"
+    )
+    assert "loop" not in text, "it is a statement"
 
 
 SCALE_AND_ADD = f"""

@@ -28,6 +28,14 @@ def file(tmp_path: Path) -> Path:
     return written(own, code, [Y], "full(n, 3.0)", include=["../common"])
 
 
+def test_a_source_may_ask_whether_a_header_of_its_folders_is_there(file: Path, tune: Tune) -> None:
+    source = file.parent / "f.c"
+    asked = '#if __has_include("first.h") && __has_include(<math.h>) && !__has_include("third.h")'
+    source.write_text(source.read_text().replace('#include "first.h"', f'{asked}\n#include "first.h"\n#endif'))
+    done = tune("validate", file, "--compile")
+    assert done.status == 0, done.err
+
+
 @pytest.mark.slow
 def test_a_kernel_with_headers_of_another_folder_is_tuned(file: Path, tune: Tune) -> None:
     assert tune("validate", file).status == 0

@@ -80,19 +80,22 @@ def _is_complex(members: Sequence[Member]) -> bool:
     return names in (["re", "im"], ["r", "i"], ["real", "imag"])
 
 
-def _size(members: Sequence[Member], get: Members, evaluated: Evaluated) -> tuple[int, int] | None:
-    """The bytes and the alignment of a struct of these members, as C lays it out; None if a member is unknown."""
+def _size(members: Sequence[Member], get: Members, evaluated: Evaluated, opencl: bool) -> tuple[int, int] | None:
+    """The bytes and the alignment of a struct of these members, as the language lays it out; None if a member is
+    unknown."""
     total, largest = 0, 1
     for member in members:
         parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
         inner = get(parameter.type)
-        whole = _size(inner, get, evaluated) if inner and not parameter.is_pointer else None
+        whole = _size(inner, get, evaluated, opencl) if inner and not parameter.is_pointer else None
         if parameter.is_pointer or not all(map(str.isdecimal, extents)) or (whole is None and parameter.dtype is None):
             return None
         if whole is None:
-            item = DTYPES[parameter.dtype or ""].itemsize
-            # CUDA aligns vectors of 2 and 4 as a whole, up to 16 bytes, and those of 3 as their numbers.
-            whole = item * parameter.width, item if parameter.width == 3 else min(item * parameter.width, 16)
+            item, width = DTYPES[parameter.dtype or ""].itemsize, parameter.width
+            if opencl:  # it aligns vectors as a whole, and those of 3 as those of 4
+                whole = (item * (4 if width == 3 else width),) * 2
+            else:  # CUDA aligns vectors of 2 and 4 as a whole, up to 16 bytes, and those of 3 as their numbers
+                whole = item * width, item if width == 3 else min(item * width, 16)
         number, aligned = whole
         total += -total % aligned + number * math.prod(map(int, extents))
         largest = max(largest, aligned)
@@ -186,10 +189,11 @@ class Structs:
             return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
         return found
 
-    def nbytes(self, parameter: Parameter) -> int | None:
-        """The bytes of an element of an array of structs, as CUDA lays it out; None if it is none, or unknown."""
+    def nbytes(self, parameter: Parameter, opencl: bool = False) -> int | None:
+        """The bytes of an element of an array of structs, as CUDA lays it out, or OpenCL; None if it is none, or
+        unknown."""
         members = self._of_array(parameter)
-        found = _size(members, self.get, self._evaluated) if members else None
+        found = _size(members, self.get, self._evaluated, opencl) if members else None
         return found[0] if found else None
 
     def _of_array(self, parameter: Parameter) -> tuple[Member, ...] | None:

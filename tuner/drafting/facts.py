@@ -221,8 +221,9 @@ class Facts:
 
     @cached_property
     def _texts(self) -> list[str]:
-        """The texts that may define classes: the kernels' first, which lacks those that only host code names."""
-        return [self.text, *(self._host_texts or [includes.without_comments(includes.text_of(self.source))])]
+        """The texts that may define classes: the kernels' first, which lacks those of a CUDA host."""
+        whole = [includes.without_comments(includes.text_of(self.source))] if self.is_cuda else []
+        return [self.text, *(self._host_texts or whole)]
 
     def _item_bytes(self, parameter: Parameter) -> int | None:
         return self.element_bytes(parameter) if parameter.dtype else self.struct_bytes(parameter)
@@ -320,7 +321,7 @@ class Facts:
 
     def struct_bytes(self, parameter: Parameter) -> int | None:
         """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
-        return self.structs.nbytes(parameter) if "cuda" in self.languages else None
+        return self.structs.nbytes(parameter, opencl="cuda" not in self.languages)
 
     def element_bytes(self, parameter: Parameter) -> int:
         """The bytes of an element of an array; 4 per scalar if its type is unknown."""

@@ -11,14 +11,14 @@ from pathlib import Path
 from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
-from tuner.drafting.reached import aliases, has_several, pointers, reached, resolved
+from tuner.drafting.reached import aliases, has_several, pointers, reached, resolved, without_others
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
-from tuner.space.sources import device_code, includes, missing_headers
+from tuner.space.sources import compiler_macros, device_code, includes, missing_headers
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
@@ -66,14 +66,14 @@ class KernelFile:
         self.is_declared = not self.languages  # the space file must declare the language
         self.languages = self.languages or [_language(whole)]
         self.is_cuda = is_cuda = source.suffix == ".cu" or (self.is_declared and self.languages == ["cuda"])
-        self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
+        self.code = without_comments(self._read_by_compiler(device_code.of(whole, ()) if is_cuda else whole))
         self.include, self._whole, self.missing = self._with_headers(include)
         self.text = without_comments(self._whole)
         if not [*prototypes(self.code)]:  # a file of includes
             self.code = self.text
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
         self.reached = reached(self.text, chosen)
-        self.own = self._own(self.include, [re.escape(each.name) for each in chosen])
+        self.own = self._own(self.include, chosen)
         self.defined: Sequence[str] = ()
         self._chosen_steps = chosen
         self.steps = [self._plain(each) for each in chosen]
@@ -85,7 +85,7 @@ class KernelFile:
             folders = repository.folders_of(header, self.source) if header else []
             more = self._read([*include, *folders]) if len(folders) == 1 else ("", "", "")
             if not folders or len(folders) > 1 or len(more[0]) > MOST_LETTERS:
-                named = f", {' or '.join(map(str, folders[:3]))}" if folders else ""
+                named = f": {' or '.join(map(str, folders[:3]))}" if folders else ""
                 return include, text, f"{fault}{named}"
             include, (text, fault, header) = [*include, *folders], more
         return include, text, fault
@@ -99,18 +99,22 @@ class KernelFile:
         except SpaceError as error:
             return self.code, str(error), ""
         missing = [(part.fault, part.header) for part in missing_headers.missing(parts)]
-        return includes.joined(parts), *next(iter(missing), ("", ""))
+        return self._read_by_compiler(includes.joined(parts)), *next(iter(missing), ("", ""))
+
+    def _read_by_compiler(self, text: str) -> str:
+        """A text without what compilers of other languages read."""
+        return compiler_macros.read_by(self.languages[0], text) if len(self.languages) == 1 else text
 
     def build_with(self, options: Sequence[Collection[str]]) -> None:
-        """Read the kernels as a build sees them with the first of these sets of flags with which all types of their
-        arguments are known; if there is none, with the first flag of the text with which they are. Flags on which the
-        arguments depend are not defined."""
+        """Read the kernels as a build sees them with the first of these sets of flags with which all kernels are there
+        and all types of their arguments are known; if there is none, with the first flag of the text with which they
+        are. Flags on which the arguments depend are not defined."""
         untold = [name for name in dict.fromkeys(re.findall(r"\w+", self.text)) if name in self.untold]
         left = [name for name in untold if name not in self.flags_of_parameters]
         built = [[name for name in left if name in each] for each in options]
         for names in (*filter(None, built), [], *([name] for name in left[:MOST_FLAGS])):
             self._define(names)
-            if not self._has_unknown_types():
+            if not self._is_unknown():
                 return
         self._define([])
 
@@ -120,7 +124,10 @@ class KernelFile:
             self.__dict__.pop(name, None)
         self.steps = [self._plain(each) for each in self._chosen_steps]
 
-    def _has_unknown_types(self) -> bool:
+    def _is_unknown(self) -> bool:
+        """Whether the build lacks a kernel, or the type of an argument."""
+        if any(step.qualified not in self._of_plain_build for step in self.steps):
+            return True
         return any(not parameter.type for step in self.steps for parameter in step.parameters or ())
 
     @cached_property
@@ -137,12 +144,14 @@ class KernelFile:
         found = dict.fromkeys(word for line in tested for word in re.findall(r"\w+", line))
         return [name for name in found if name in self.untold and name not in self.defined]
 
-    def _own(self, include: Sequence[Path], kernels: Sequence[str]) -> str:
+    def _own(self, include: Sequence[Path], kernels: Sequence[Prototype]) -> str:
         """What the compiler gets for these kernels alone, without the code of others."""
         if not self.is_cuda:
-            return self.text
+            return without_comments(without_others(self.text, reached(self.text, kernels, conditions=False)))
+        names = tuple(re.escape(each.name) for each in kernels)
         try:
-            return without_comments(includes.joined(includes.parts(self.source, include, kernels=tuple(kernels))))
+            own = includes.joined(includes.parts(self.source, include, kernels=names))
+            return without_comments(self._read_by_compiler(own))
         except SpaceError:
             return self.text
 

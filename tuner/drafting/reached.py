@@ -7,13 +7,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from tuner.space.sources.closure import closed
+from tuner.space.sources.device_declarations import ALWAYS, Declarations, flat
 from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.struct_text import braced
 from tuner.space.sources.tokens import definitions, words
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
-_CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_TEST = re.compile(r"^[ \t]*#[ \t]*(?:if|el)\w*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_EXTENSION = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+OPENCL[^\n]*$", re.MULTILINE)
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|el|endif)")
+_EMPTY = re.compile(  # a condition with nothing in any branch
+    r"^[ \t]*#[ \t]*if(?:[^\n]*\\\n)*[^\n]*\n\s*(?:#[ \t]*el(?:[^\n]*\\\n)*[^\n]*\n\s*)*#[ \t]*endif[^\n]*$",
+    re.MULTILINE,
+)
+_CONSTANT = re.compile(
+    r"\b(?:const|constexpr|static|(?:__)?constant(?:__)?|using)\b[^;{}()=]*?\b(\w+)\s*=(?!=)\s*([^;{}]+);"
+)
 MOST_ALIASES = 10  # of a type
 _STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{")
 _POINTER = re.compile(r"\btypedef\s+(?:const\s+)?(?:struct\s+|union\s+)?(\w+)\s*\*\s*(\w+)\s*;")
@@ -27,8 +39,9 @@ _OF_LIBRARIES = {
 _TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
 
 
-def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
-    """The names that `steps` read in `code`, which has its headers and no comments."""
+def reached(code: str, steps: Iterable[Prototype], conditions: bool = True) -> frozenset[str]:
+    """The names that `steps` read in `code`, which has its headers and no comments; and, with `conditions`, all that
+    conditions of the preprocessor read."""
     read = defaultdict[str, set[str]](set)
     for _, name, inner, _, body in definitions(words(code)):
         read[name].update(body, inner)
@@ -45,8 +58,29 @@ def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
         own = {parameter.name for parameter in step.parameters or ()}  # they hide what is outside of the kernel
         first.update((step.name, *({*step.body} - own), *words(" ".join(step.block))))
     first.update(word for step in steps for p in step.parameters or () for word in words(p.type))
-    first.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
+    if conditions:
+        first.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
     return closed(first, lambda name: read.get(name, ()))
+
+
+def without_others(code: str, names: frozenset[str]) -> str:
+    """`code`, which has no comments, without the declarations and macros that are not among `names`, and without the
+    conditions under which nothing is left. Macros that other conditions test stay."""
+    read, parts, end = Declarations(code), list[str](), 0
+    for each in flat(read.all):
+        if (names | {ALWAYS}).isdisjoint(each.names):
+            own = read.tokens[each.first : each.last + 1]
+            found = [match[1] for token in own if token.is_directive and (match := _CONDITION.match(token.text))]
+            is_whole = found.count("if") == found.count("endif")
+            for token in own:
+                if not token.is_directive or (is_whole and _CONDITION.match(token.text)):
+                    parts += [code[end : token.start], re.sub(r"[^\n]", " ", token.text)]
+                    end = token.end
+    rest, before = _EXTENSION.sub("", "".join([*parts, code[end:]])), ""
+    while rest != before:
+        before, used = rest, names.union(*map(_NAME.findall, _TEST.findall(rest)))
+        rest = _EMPTY.sub("", _DEFINED.sub(lambda match: match[0] if match[1] in used else "", rest))  # noqa: B023
+    return rest
 
 
 def extents_of_members(code: str, names: frozenset[str]) -> list[str]:

@@ -17,6 +17,7 @@ Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
 StepLines = Callable[[int], list[str]]
 MOST_PASSES = 1000
 _MEASURES = re.compile(r"(?i)repeat|^n?_?rep(?:s|etitions?)?$|warm_?up|trials?$|_?runs?$|bench")
+_OF_BLOCKS = re.compile(r"(?i)(?:block|threads?|work_?group)_?(?:per_?block_?)?(?:size|dim|count)s$")
 
 
 class Repeats:
@@ -41,7 +42,8 @@ class Repeats:
         for at, loop in enumerate(every):
             is_read = loop.variable in _read(site, loop) | {word for other in every[at + 1 :] for word in other.header}
             is_named = any(_MEASURES.search(word) for word in loop.header)
-            if loop.word == "for" and is_named and not is_read and not any(loop.swaps()):
+            is_trial = any(_OF_BLOCKS.search(word) for word in loop.header)  # of one block size after another
+            if loop.word == "for" and (is_trial or (is_named and not is_read)) and not any(loop.swaps()):
                 self._measuring = self._measuring or loop
             elif self._is_of_problems(number, loop):
                 self._of_problems = self._of_problems or loop

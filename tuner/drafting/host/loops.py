@@ -116,7 +116,8 @@ def _loops(function: HostFunction) -> Iterator[HostLoop]:
             last = matching(body, at + 1)
             if body[last + 1 : last + 3] == ("while", "("):
                 header = tuple(body[last + 3 : matching(body, last + 2)])
-                yield HostLoop(function, "while", header, at + 1, last)
+                if header not in (("0",), ("false",)):  # `do { } while (0)` is how macros make a statement
+                    yield HostLoop(function, "while", header, at + 1, last)
 
 
 def _end(body: Sequence[str], start: int) -> int:

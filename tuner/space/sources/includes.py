@@ -31,6 +31,7 @@ _OF_COMPILERS = re.compile(
     r"|host_(?:config|defines)|math_constants|mma|nvml|nvrtc|nvToolsExt|CL/\w+)\.h"
     r"|(?:thrust|cub|cuda/std)/[\w/]+(?:\.c?uh|\.h)?"
 )
+_HAS_INCLUDE = re.compile(r'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -206,13 +207,19 @@ def _inlined(
             raise  # out of file descriptors: not the file's fault
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
+    folder = snapshot.real(path).parent
+
+    def found(match: re.Match[str]) -> tuple[Sequence[Path], Path | None]:
+        """Where a header is looked up, and the header."""
+        searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
+        candidates = (f / (match[1] or match[2]) for f in searched)
+        return searched, next((p for p in candidates if files.setdefault(p, snapshot.stamp(p))), None)
+
+    text = _HAS_INCLUDE.sub(lambda match: "1" if found(match)[1] else match[0], text)  # compilers do not see these
+
     def expand(match: re.Match[str]) -> Parts:
         line = text.count("\n", 0, match.start()) + 1
-        folder = snapshot.real(path).parent
-        searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
-        header = next(
-            (p for f in searched if files.setdefault(p := f / (match[1] or match[2]), snapshot.stamp(p))), None
-        )
+        searched, header = found(match)
         if header is None and (match[1] is None or _OF_COMPILERS.fullmatch(match[1])):
             return [SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:

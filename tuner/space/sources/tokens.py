@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 _WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
+_BRACE = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[{}]')
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|el|endif|)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
 _OF_METHODS = {"const", "volatile", "noexcept", "override", "final", "&", "throw"}  # after the parameters of a method
 _OPEN, _CLOSE = "([{", ")]}"
@@ -130,9 +132,34 @@ def _namespace(opening: Sequence[str]) -> str:
 
 
 def _without_directives(code: str) -> str:
-    """`code` with a # in place of each condition, and without other directives."""
+    """`code` with a # in place of each condition, and without other directives.
 
-    def mark(match: re.Match[str]) -> str:
-        return "#" if re.match(r"\s*#\s*(if|el|endif)", match[0]) else ""
+    Of branches that open or close braces, as two heads of one function do, only the last remains, which is read if no
+    flag is defined: so braces have their partners.
+    """
+    outer, branches = list[list[list[str]]](), [list[str]()]
+    for line in _DIRECTIVE.sub(lambda match: f"#{match[1]}" if match[1] in ("if", "el", "endif") else "", code).split(
+        "\n"
+    ):
+        if line == "#if":
+            outer.append(branches)
+            branches = [[]]
+        elif line == "#el" and outer:
+            branches.append([])
+        elif line == "#endif" and outer:
+            is_whole = len(branches) == 1 or not any(map(_opened, branches))
+            kept = ["#", *(line for branch in branches for line in (*branch, "#"))] if is_whole else branches[-1]
+            branches = outer.pop()
+            branches[-1] += kept
+        else:
+            branches[-1].append(line)
+    while outer:  # without its #endif
+        left, branches = branches, outer.pop()
+        branches[-1] += [line for branch in left for line in ("#", *branch)]
+    return "\n".join(line for branch in branches for line in branch)
 
-    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", mark, code, flags=re.MULTILINE)
+
+def _opened(lines: Sequence[str]) -> int:
+    """How many more braces these lines open than they close."""
+    found = _BRACE.findall("\n".join(lines))
+    return found.count("{") - found.count("}")
