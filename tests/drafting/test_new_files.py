@@ -142,7 +142,7 @@ def test_a_header_of_the_repository_is_found_if_only_one_folder_has_it(tmp_path:
     (tmp_path / "old/util/size.h").write_text("#define SIZE 8\n")
     assert tune("new", tmp_path / "src/f.cu", "--output", tmp_path / "several.yaml").status == 0
     text = (tmp_path / "several.yaml").read_text()
-    assert f"add its folder to `include:`, {tmp_path / 'common'} or {tmp_path / 'old'}" in text
+    assert f"add its folder to `include:`: {tmp_path / 'common'} or {tmp_path / 'old'}" in text
     (tmp_path / "old/util/size.h").unlink()
     assert tune("new", tmp_path / "src/f.cu", "--output", tmp_path / "f.yaml").status == 0
     assert "include: [common]\n" in (tmp_path / "f.yaml").read_text()
