@@ -113,9 +113,10 @@ class ChosenSizes(Facts):
 
     @property
     def words(self) -> dict[str, str]:
-        """The macros whose default is a word, and that the source uses."""
+        """The macros whose default is a word, and that the source uses for the kernels."""
         every = Counter(name for name, _ in _WORD_MACRO.findall(self.code))
         uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name in every if every[name] == 1}
         guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
         found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
-        return {name: word for name, word in found.items() if uses.get(name, 0) > (2 if name in guarded else 1)}
+        used = [name for name in found if uses.get(name, 0) > (2 if name in guarded else 1)]
+        return {name: found[name] for name in used if re.search(rf"\b{name}\b", self.own)}
