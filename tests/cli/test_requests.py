@@ -53,6 +53,7 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--set", "gamma=1"): "no such option",
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",
+    ("-V",): "did you mean --version?",
     ("03_naive", "8", "--buget", "3"): "no such option --buget; did you mean --budget?",
     ("03_naive", "8", "--strategy", "kt:nope"): "there is no such strategy; there are: ",
     ("03_naive", "8", "--strategy", "kt:simulated_anealing"): "no such strategy; did you mean kt:simulated_annealing?",

@@ -242,6 +242,7 @@ def test_a_kernels_parameter_of_one_value_may_be_missing(tune: Tune, tmp_path: P
     done = tune("import", file, "--kernel", own, "--size", "8", "--json")
     assert done.status == 0, done.err
     assert done.json[0]["best"]["config"] == {"v": 2, "w": 7}
+    assert tune("verify").err == "imported records that are not verified: 1 of Here\n"  # its file is known
 
 
 HOSTILE: list[Any] = [

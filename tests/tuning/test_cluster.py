@@ -112,7 +112,8 @@ def test_a_cluster_that_cannot_measure_is_one_message(
     with contextlib.closing(processes):
         for address, message in [
             ("redis://localhost", "not the address of a scheduler; write dask://scheduler:8786"),
-            ("dask://127.0.0.1:1", "the scheduler does not answer: Timed out"),
+            ("dask://127.0.0.1:1", "--cluster dask://127.0.0.1:1: the scheduler does not answer: Timed out"),
+            ("dask://there.invalid", "--cluster dask://there.invalid: there.invalid: "),
             (processes.address, "the scheduler has no workers; start some with `dask worker"),
         ]:
             done = tune("sgemm/00_host_simple", "8", "--cluster", address)
@@ -130,7 +131,7 @@ def test_an_address_of_a_scheduler_is_written_as_dask_writes_it() -> None:
     assert cluster.checked("dask://node-1.site") == "tcp://node-1.site:8786"
     assert cluster.checked("dask://10.0.0.1:99") == "tcp://10.0.0.1:99"
     assert cluster.checked("tls://[::1]:8786/") == "tls://[::1]:8786"
-    for wrong in ("", "dask:", "dask://", "dask://a b", "dask://user:secret@host", "http://host:8786"):
+    for wrong in ("", "dask:", "dask://", "dask://a b", "dask://user:secret@host", "dask://host:65536", "http://host:8786"):
         with pytest.raises(OptionError, match="not the address of a scheduler"):
             cluster.checked(wrong)
 
@@ -259,6 +260,6 @@ def test_a_gpu_that_two_workers_see_is_used_once(tune: Tune, monkeypatch: pytest
     monkeypatch.setattr(cluster_crew, "Cluster", ClusterHere)
     done = tune("sgemm/06_tiled", "512", "--device", "cuda:0", "--cluster", "dask://two", "--budget", "8", "--json")
     assert done.status == 0, done.err
-    assert "tcp://two:8786: 1 device measures" in done.err
+    assert "dask://two: 1 device measures" in done.err
     assert done.json["evaluated"] == 8
     assert done.json["best"]["time_ms"] > 0

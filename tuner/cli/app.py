@@ -156,6 +156,8 @@ def _message(error: click.ClickException) -> str:
         text = f"no such option {shown(error.option_name)}"
         if error.option_name.lstrip("-")[:1].isdigit():
             return f"{text}: a size is a whole number from 1 on"
+        if error.option_name == "-V":
+            return f"{text}; did you mean --version?"
         if error.possibilities:
             pointer = f" `{error.ctx.command_path} --help` lists all" if error.ctx else ""
             return f"{text}; did you mean {error.possibilities[0]}?{pointer}"

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tuner.catalog import kernel_names
 from tuner.errors import RequestError
 from tuner.exchange.interop import kernel_tuner_files, provenance, t1, t4
 from tuner.exchange.interop.provenance import Statements
@@ -102,6 +103,7 @@ def import_all(
             noted(note)
         space = made.origin.space
         stored = Store.of(space, statements.results).add(made.record, partial(possible, space))
+        kernel_names.remember(space)  # for `tune verify`
         measured = [(_with_constants(space, config), entry) for config, entry in recording.configs()]
         logs.keep(logs.LoggedProblem.of(space.name, made.record), space, measured, statements.results)
         constants = {name: values[0] for name, values in recording.parameters.items() if name not in space.parameters}

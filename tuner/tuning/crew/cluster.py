@@ -13,8 +13,10 @@ import json
 import logging
 import math
 import re
+import socket
 import threading
 import time
+import urllib.parse
 import warnings
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -42,7 +44,7 @@ class Refused(Exception):
 def checked(address: str) -> str:
     """The scheduler's address as Dask writes it: `tcp://host:8786` for `dask://host`. Raises OptionError."""
     match = _ADDRESS.fullmatch(address)
-    if match is None:
+    if match is None or int(match[3] or PORT) not in range(1, 1 << 16):
         raise OptionError(f"{quoted(address)}: not the address of a scheduler; write {EXAMPLES}", "cluster")
     protocol = "tcp" if match[1] == "dask" else match[1]
     return f"{protocol}://{match[2]}:{match[3] or PORT}"
@@ -58,23 +60,30 @@ class Actor:
 
 
 class Cluster:
-    """The workers of a scheduler. The caller must `close` it. Any thread may call its methods."""
+    """The workers of a scheduler, which messages call `address`, as the user does. The caller must `close` it. Any
+    thread may call its methods."""
 
     def __init__(self, address: str) -> None:
-        """Connect to the scheduler at `address`, as `checked` returns it. Raises OptionError if it does not answer, or
-        if a package is missing."""
+        """Connect to the scheduler at `address`. Raises OptionError if it is no address, if its host is unknown or does
+        not answer, or if a package is missing."""
         self.address = address
+        scheduler = checked(address)
         try:
             import distributed
         except ImportError:
             raise OptionError(f"{address}: Dask is missing; run pip install distributed", "cluster") from None
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # our messages say what it would
+        host = urllib.parse.urlsplit(scheduler).hostname or ""
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError as error:
+            raise OptionError(f"{address}: {host}: {error.strerror}; correct the address", "cluster") from None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that other versions of packages are elsewhere; ours is checked
                 connect: Any = distributed.Client  # not typed; it becomes the default client, for which actors look
-                self._client = connect(address, timeout=CONNECT_SECONDS, name="tuner")
+                self._client = connect(scheduler, timeout=CONNECT_SECONDS, name="tuner")
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             tls = ", or name its certificates in Dask's configuration" if address.startswith("tls:") else ""
             raise OptionError(

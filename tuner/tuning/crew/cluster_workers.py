@@ -14,7 +14,7 @@ from tuner import devices
 from tuner.errors import OptionError, TunerError
 from tuner.measure.process import channel
 from tuner.measure.remote.remote_device import Lost
-from tuner.tuning.crew.cluster import Actor, Cluster, Refused, StationLine
+from tuner.tuning.crew.cluster import Actor, Cluster, Refused, StationLine, checked
 from tuner.version import VERSION
 
 WORKERS_SECONDS = 30.0  # for the first worker to come, and for another one after the last has gone
@@ -61,7 +61,7 @@ class ClusterWorkers:
     def nobody(self) -> OptionError:
         address = self._cluster.address
         return OptionError(
-            f"{address}: the scheduler has no workers; start some with `dask worker {address}`", "cluster"
+            f"{address}: the scheduler has no workers; start some with `dask worker {checked(address)}`", "cluster"
         )
 
     def unasked(self) -> list[str]:
