@@ -69,10 +69,14 @@ def test_the_benchmark_makes_table_json_and_plot(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     recording.write(folder / "made.json.gz", RECORDED)
     script = [sys.executable, ROOT / "benchmarks/search.py", folder, "--seeds", "2", "--strategies", "random", "optuna"]
-    outputs = ["--processes", "1", "--json", tmp_path / "runs.json", "--plot", tmp_path / "plot.png"]
-    done = subprocess.run(script + outputs, capture_output=True, text=True, check=False)
+    modes = ["--noise", "0.05", "--shuffle", "--workers", "2", "--at", "3", "6", "--leave-out", "--processes", "1"]
+    outputs = ["--spaces", "--json", tmp_path / "runs.json", "--plot", tmp_path / "plot.png"]
+    done = subprocess.run(script + modes + outputs, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "| strategy | frac at 25 |" in done.stdout
-    assert done.stdout.count("| optuna |") == 2
-    assert len(json.loads((tmp_path / "runs.json").read_text())) == 4
+    assert "| strategy | at 3 | at 6 |" in done.stdout
+    assert done.stdout.count("| optuna |") == 2, "of all spaces, and of the only one"
+    runs = json.loads((tmp_path / "runs.json").read_text())
+    assert len(runs) == 4
+    assert {len(run["fractions"]) for run in runs} == {6}
+    assert all(0 < fraction <= 1 for run in runs for fraction in run["fractions"][2:]), "true times, without noise"
     assert (tmp_path / "plot.png").stat().st_size > 1000

@@ -15,7 +15,7 @@ from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
 from tuner.space.config import MAX_VALUES, Config
 from tuner.space.expressions.arithmetic import MAX_NUMBER
-from tuner.tuning.recordings.recording import Recording
+from tuner.tuning.recordings.recording import Recording, Row
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names of the block's dimensions
 
@@ -27,6 +27,7 @@ class Replay:
     optimum_ms: the fastest time in the recording.
     evaluations: the time in ms of each configuration that the strategy asked for, in the order in which results were
         reported; None for a configuration that failed in the recording.
+    rows: these configurations, as the recording's `entries` name them.
     seconds_in_strategy: CPU time of the strategy itself.
     notes: messages of the strategy, about what it could not do.
     """
@@ -37,6 +38,7 @@ class Replay:
     evaluations: Sequence[float | None]
     seconds_in_strategy: float
     notes: Sequence[str] = ()
+    rows: Sequence[Row] = ()
 
     def fraction(self, evaluations: int) -> float:
         """The optimum divided by the best time of the first `evaluations`: 1 at the optimum, 0 if all failed."""
@@ -82,6 +84,7 @@ def replay(
     times = [entry.time_ms for entry in recording.entries.values()]
     order = np.random.default_rng(seed)
     evaluations: list[float | None] = []
+    rows, asked = list(recording.entries), list[Row]()
     outstanding: list[int] = []
     notes: list[str] = []
     began = time.process_time()
@@ -93,9 +96,10 @@ def replay(
                 break
             row = outstanding.pop(int(order.integers(len(outstanding))) if workers > 1 else 0)
             evaluations.append(times[row])
+            asked.append(rows[row])
             search.tell(pool.config(row), times[row])
     seconds = time.process_time() - began + search.seconds
-    return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), seconds, notes)
+    return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), seconds, notes, tuple(asked))
 
 
 def _check_values(recording: Recording) -> None:
