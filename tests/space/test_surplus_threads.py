@@ -94,6 +94,11 @@ NONE: dict[str, tuple[str, dict[str, Any]]] = {
             "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];"
         ), {},
     ),
+    "a stride in a macro of two compilers": (
+        "#if defined(__OPENCL_VERSION__) || defined(__CUDACC__)\n#define FIRST blockIdx.x * blockDim.x + threadIdx.x\n"
+        "#define ALL gridDim.x * blockDim.x\n#else\n#define FIRST 0\n#define ALL 1\n#endif\n"
+        + CUDA.format("for (int i = FIRST; i < n; i += ALL) y[i] = 2 * x[i];"), {},
+    ),
     "a stride in a macro": (
         CUDA.format("for (int i = blockIdx.x * block + threadIdx.x; i < n; i += STRIDE) y[i] = 2 * x[i];"),
         {"derived": {"STRIDE": "block * ceil_div(n, 64)"}},

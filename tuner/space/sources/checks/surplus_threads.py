@@ -18,7 +18,7 @@ from tuner.space.expressions import braces
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.sources import source_text
+from tuner.space.sources import compiler_macros, source_text
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import prototypes
@@ -74,7 +74,9 @@ def _text(space: Space, step: Step) -> str:
 
     Template parameters are replaced by the names that the kernel's name passes for them.
     """
-    rest = remainder(without_comments(source_text.device(space, step.source)), "__OPENCL_VERSION__", None)
+    language = "cuda" if "cuda" in space.languages else space.languages[0]  # portable code says the same in both
+    read = compiler_macros.read_by(language, source_text.device(space, step.source))
+    rest = remainder(without_comments(read), "__OPENCL_VERSION__", None)
     if rest is None or "##" in "".join(rest.lines):
         return ""
     code = "\n".join(rest.lines)
