@@ -28,7 +28,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from helpers import ROOT, modules, trimmed_pocl
+from helpers import ROOT, browser, modules, trimmed_pocl
+from helpers.browser import Browser
 from helpers.databases import Server
 from helpers.folders import common
 from helpers.kernels import Stage
@@ -157,6 +158,16 @@ def server(postgresql: Server) -> Iterator[Server]:
     yield postgresql
     if not postgresql.is_running():
         postgresql.start()
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser, if one is here."""
+    if browser.program() is None:
+        pytest.skip("no browser is here; `sh .ci/setup dev` installs chromium")
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

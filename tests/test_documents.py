@@ -82,6 +82,11 @@ def test_the_index_links_every_page() -> None:
     assert [path.name for path in DOCS if path.name != "README.md" and f"]({path.name})" not in index] == []
 
 
+def test_a_page_begins_with_whom_it_is_for() -> None:
+    pages = {page: text for page, text in TEXTS.items() if not page.endswith("README.md")}
+    assert [page for page, text in pages.items() if not re.match(r"# .*\n\nThis page is for ", text)] == []
+
+
 def test_every_verb_is_documented_and_has_an_example() -> None:
     for name, command in VERBS.items():
         assert "Example: tune" in (command.help or ""), name

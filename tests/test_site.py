@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import html
 import importlib
 import io
 import json
@@ -10,19 +12,28 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from helpers import ROOT
+from helpers.browser import Browser
 from helpers.folders import once
 from helpers.processes import PATIENCE_SECONDS, Tune
 from tuner.catalog import catalog
 from tuner.space.file import schema
 
 HOOKS = ROOT / "docs/hooks"
+WIDTHS, LAPTOP, SCREEN = (380, 1280, 1600), 1400, 900  # pixels
+COMPLETE = "document.readyState == 'complete'"
+WIDEST = 4  # pages with the longest lines of code, which a browser opens
+FIRST = 5  # results of a search that a reader looks at
+SOUGHT = {"ifdef": "from-your-file", "AMD": "tuners", "CI": "ci", "CMake": "cpp", "struct": "from-your-file"}
 SMALLER = {  # what the notebook shows, and what runs here in its place
     'SIZE = \\"opencl\\", 128': 'SIZE = \\"opencl\\", 32',
     "block_size_y: [1, 4, 16]": "block_size_y: [4]",
@@ -52,9 +63,14 @@ class Links(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site."""
+    return once(tmp_path_factory, "site", build)
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> dict[Path, Links]:
     """The links of each page."""
-    folder = once(tmp_path_factory, "site", build)
     return {page: Links(page.read_text()) for page in sorted(folder.rglob("*.html")) if page.name != "404.html"}
 
 
@@ -157,6 +173,59 @@ def test_the_site_begins_in_the_scheme_of_the_system(site: dict[Path, Links]) ->
     text = next(page for page in site if page.parent.name == "start").read_text()
     schemes = re.findall(r'data-md-color-media="([^"]*)" data-md-color-scheme="([^"]*)"', text)
     assert ("(prefers-color-scheme)", "default") in schemes
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """Where the site is served while the tests run: its search needs a server."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def widest(site: dict[Path, Links]) -> list[Path]:
+    """The pages with the longest lines of code."""
+    texts = {page: re.findall(r"<pre>.*?</pre>", page.read_text(), re.DOTALL) for page in site}
+    lines = {
+        page: max(len(html.unescape(re.sub("<[^>]*>", "", line))) for line in "\n".join(found).split("\n"))
+        for page, found in texts.items()
+    }
+    return sorted(lines, key=lines.__getitem__)[-WIDEST:]
+
+
+@pytest.mark.slow
+def test_a_page_of_the_site_fits_the_window_and_shows_its_code_whole(
+    folder: Path, site: dict[Path, Links], address: str, tab: Browser
+) -> None:
+    for page in (folder / "index.html", *widest(site)):
+        tab.visit(f"{address}/{page.relative_to(folder)}", LAPTOP, until=COMPLETE)
+        cut = "[...document.querySelectorAll('pre, pre code')].filter(e => e.scrollWidth > e.clientWidth)"
+        assert tab.value(f"{cut}.map(e => e.textContent)") == [], page
+    for width in WIDTHS:
+        tab.visit(f"{address}/index.html", width, until=COMPLETE)
+        assert tab.value("document.documentElement.scrollWidth") == width
+        first = "[...document.querySelectorAll('article > :is(p, .highlight)')].slice(0, 2).map(e => e.innerText)"
+        what, how = tab.value(first)
+        assert ("fastest configuration of a GPU kernel" in what, ".ci/setup" in how) == (True, True)
+        assert tab.value("document.querySelector('article .highlight').getBoundingClientRect().bottom") < SCREEN
+
+
+@pytest.mark.slow
+def test_the_search_of_the_site_finds_what_newcomers_look_for(address: str, tab: Browser) -> None:
+    links = "[...document.querySelectorAll('.md-search-result__link')]"
+    for word, page in SOUGHT.items():
+        tab.visit(f"{address}/?q={word}", LAPTOP, until=f"{links}.length")
+        found = tab.value(f"{links}.map(link => link.pathname)")
+        assert f"/{page}/" in found[:FIRST], (word, found)
 
 
 def test_every_key_of_a_space_file_is_described() -> None:

@@ -55,7 +55,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Set the navigation from the index."""
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     stages: Nav = [{ladder.family: [course.name(step.kernel) for step in ladder.steps]} for ladder in _LADDERS]
-    config.nav = navigation(index, {"Learn": stages, "Look up": [{t: p} for p, t in reference.TITLES.items()]})
+    config.nav = navigation(index, {"Tutorials": stages, "Reference": [{t: p} for p, t in reference.TITLES.items()]})
     return config
 
 

@@ -137,7 +137,7 @@ def test_a_shell_completes_verbs_kernels_and_options() -> None:
 @pytest.mark.slow
 def test_the_line_for_bash_completes_in_bash() -> None:
     line = 'eval "$(_TUNE_COMPLETE=bash_source tune)"'
-    assert line in (ROOT / "docs/defaults.md").read_text()
+    assert line in (ROOT / "docs/using.md").read_text()
     ask = 'COMP_WORDS=(tune best sgemm/03); COMP_CWORD=2; _tune_completion tune; echo "${COMPREPLY[@]}"'
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(

@@ -16,6 +16,7 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_SECONDS = 60.0
+DRAWN = "Object.keys(document.documentElement?.dataset ?? {}).length"  # in a page of `tune report`
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
@@ -62,24 +63,29 @@ class Browser:
 
     _session = None
 
-    def visit(self, page: Path, width: int, dark: bool = False) -> Visit:
-        """Open a page `width` pixels wide, and wait until it has drawn everything."""
+    def visit(self, page: Path | str, width: int, dark: bool = False, until: str = DRAWN) -> Visit:
+        """Open a page, by its path or address, `width` pixels wide, and wait `until` it has drawn everything."""
+        address = page.as_uri() if isinstance(page, Path) else page
         self._ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._ask("Emulation.setEmulatedMedia", features=scheme)
         self._events.clear()
-        self._ask("Page.navigate", url=page.as_uri())
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self.value("Object.keys(document.documentElement?.dataset ?? {}).length"):
-            assert time.monotonic() < deadline, "the page draws nothing"
-            time.sleep(0.02)
-        return self._report(page)
+        self._ask("Page.navigate", url=address)
+        self.wait(until)
+        return self._report(address)
 
-    def _report(self, page: Path) -> Visit:
+    def wait(self, until: str) -> None:
+        """Wait until this JavaScript is true in the page."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self.value(until):
+            assert time.monotonic() < deadline, f"the page never reaches {until}"
+            time.sleep(0.02)
+
+    def _report(self, address: str) -> Visit:
         visit = Visit()
         for event in self._events:
             params = event["params"]
-            if event["method"] == "Network.requestWillBeSent" and params["request"]["url"] != page.as_uri():
+            if event["method"] == "Network.requestWillBeSent" and params["request"]["url"] != address:
                 visit.requests.append(params["request"]["url"])
             if event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
                 visit.errors.append(str([arg.get("value", arg.get("description")) for arg in params["args"]]))

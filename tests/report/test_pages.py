@@ -8,7 +8,6 @@ import operator
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 import vl_convert
 
-from helpers import ROOT, browser, ceilings
+from helpers import ROOT, ceilings
 from helpers.browser import Browser
 from helpers.folders import common
 from helpers.own_kernels import scaled
@@ -33,15 +32,6 @@ WIDE, MIDDLE, NARROW = 1600, 1280, 380
 RECORDED = ROOT / "results/recordings/12_warptiled-4096.json.gz"
 CHARTS = {"contest", "roofline", "convergence", "distribution", "importance", "neighbours", "slices"}
 MOST_BYTES = 2_000_000
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if browser.program() is None:
-        pytest.skip("no browser is here; `sh .ci/setup dev` installs chromium")
-    opened = Browser(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 def study(folder: Path, trials: int = 500) -> Path:
