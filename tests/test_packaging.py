@@ -99,7 +99,8 @@ def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
 
 def test_the_conda_recipe_bounds_what_the_extras_ask_for() -> None:
     extras = PROJECT["optional-dependencies"]
-    used = [each for name in extras for each in extras[name] if name not in ("dev", "docs")]
+    for_work_on_it = "dev", "docs", "methodology"
+    used = [each for name in extras for each in extras[name] if name not in for_work_on_it]
     # NVIDIA's own wheels are toolkits of other names there, and a package does not bound itself. The version of Triton
     # is that of an environment's torch: another one than ours is refused where a kernel is compiled, not installed.
     bounded = [each for each in used if not each.startswith(("nvidia-cu", "tuner-gpu", "triton"))]
