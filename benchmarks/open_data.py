@@ -2,25 +2,33 @@
 
     python benchmarks/open_data.py --into results/recordings
     python benchmarks/open_data.py --into results/recordings --only hgemm --seconds 170
+    python benchmarks/open_data.py --into results/recordings --t4 t4
+    python benchmarks/open_data.py --into results/recordings --table
 
 Each problem of the list is recorded like `tune record` does it, without finals: every valid configuration is verified
 and timed REPEATS times, none is stopped early, and failures keep their reasons. A file that exists is left alone. After
 `--seconds`, the current problem is broken off: its ledger keeps what was measured, and the next run continues there.
-`--list` prints the problems, and measures nothing.
+`--list` prints the problems, and measures nothing. `--t4 FOLDER` measures nothing either: it writes each recording of
+the folder as a T4 file, with its metadata beside it. `--table` describes the recordings of the folder in a table.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
+from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.target import Problem
+from tuner.exchange.exports.trials import of_recording
 from tuner.exchange.interop import t4
 from tuner.measure.method import Method
+from tuner.space.texts import size_text
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Quiet, explored
 from tuner.tuning.recordings import recording as recordings
@@ -87,6 +95,36 @@ def record(crews: Crews, kernel: str, size: str, types: Mapping[str, str], devic
     return f"{path.name}: {len(data.entries)} configurations, {failed} failed, {took:.1f} s"
 
 
+def as_t4(folder: Path, target: Path) -> int:
+    """Write the recordings of a folder as T4 files with metadata. Returns how many there are."""
+    target.mkdir(parents=True, exist_ok=True)
+    paths = recordings.files(folder)
+    for path in paths:
+        file = target / path.name.removesuffix(".gz")
+        file.write_text(json.dumps(t4.results(of_recording(recordings.read(path))), indent=1) + "\n")
+        about = beside(path, recordings.METADATA).read_text()
+        told = about.replace("in Kernel Tuner's cache format", "in the T4 format").replace(path.name, file.name)
+        beside(file, recordings.METADATA).write_text(told)
+    return len(paths)
+
+
+def table(folder: Path) -> str:
+    """A Markdown table of the recordings of a folder."""
+    header = ["kernel", "size", "configurations", "failed", "times each", "best, ms", "median / best", "clock, MHz"]
+    rows = [header, ["---"] * len(header)]
+    for path in recordings.files(folder):
+        data = recordings.read(path)
+        entries = data.entries.values()
+        times = [entry.time_ms for entry in entries if entry.time_ms is not None]
+        repeats = min(len(entry.times) for entry in entries if entry.time_ms is not None)
+        clocks = [entry.extra["clock_mhz"] for entry in entries if "clock_mhz" in entry.extra]
+        size = size_text(data.size) if isinstance(data.size, dict) else str(data.size)
+        about = [data.kernel, size, str(len(entries)), str(len(entries) - len(times)), str(repeats)]
+        best = [f"{data.optimum_ms:.4g}", f"{median(times) / data.optimum_ms:.2f}"]
+        rows.append([*about, *best, f"{min(clocks):.0f} to {max(clocks):.0f}" if clocks else "not noted"])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
 def _break_off(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
@@ -101,12 +139,20 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=int, default=0, help="break off after so many seconds; 0: never")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--t4", type=Path, metavar="FOLDER")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     chosen = [problem for problem in PROBLEMS if any(text in problem.kernel for text in options.only)]
     most = max(len(problem.sizes) for problem in chosen)
     order = [(problem, problem.sizes[i]) for i in range(most) for problem in chosen if i < len(problem.sizes)]
     if options.list:
         print("\n".join(f"{problem.kernel} {size}" for problem, size in order))
+        return
+    if options.table:
+        print(table(options.into))
+        return
+    if options.t4:
+        print(f"{options.t4}: {as_t4(options.into, options.t4)} recordings")
         return
     options.into.mkdir(parents=True, exist_ok=True)
     if options.seconds:

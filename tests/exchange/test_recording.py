@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from helpers import ROOT
+from helpers.processes import Tune
 from helpers.recordings import PARAMETERS, RECORDED
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
@@ -213,3 +214,26 @@ def test_the_clock_of_a_measurement_with_all_repeats_is_recorded(
     recording.write(tmp_path / "r.json", recording.of_trials(space, scope.sizes, {}, scope.options, "d", trials))
     (entry,) = recording.read(tmp_path / "r.json").entries.values()
     assert entry.extra["clock_mhz"] == 1980
+
+
+@pytest.mark.slow
+def test_kernel_tuner_and_t4_readers_take_a_shipped_recording(tune: Tune, tmp_path: Path) -> None:
+    import jsonschema
+    from kernel_tuner.file_utils import output_file_schema
+    from kernel_tuner.interface import tune_cache
+
+    shipped = recording.read(ROOT / "results/recordings/07_tiled_1xn-4096.json.gz")
+    cache, t4 = tmp_path / "cache.json", tmp_path / "t4.json"
+    for to, file in (("kernel-tuner", cache), ("t4", t4)):
+        export = ("export", shipped.kernel, "4096", "--device", shipped.device, "--to", to, "--output", file)
+        assert tune(*export).status == 0
+    found, _ = tune_cache(cache, strategy="random_sample", strategy_options={"max_fevals": 20}, quiet=True)
+    assert len(found) == 20
+    for each in found:
+        row = tuple(each[name] for name in shipped.parameters)
+        assert each["time"] == shipped.entries[row].time_ms
+    jsonschema.validate(json.loads(t4.read_text()), output_file_schema("results")[1])
+    read = recording.read(t4)
+    assert {row: entry.times for row, entry in read.entries.items()} == {
+        row: entry.times for row, entry in shipped.entries.items()
+    }
