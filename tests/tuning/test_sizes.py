@@ -51,6 +51,7 @@ def test_the_last_lines_and_the_table_show_what_the_store_keeps(tune: Tune, stag
     assert "\nthe store already has a better record and keeps it:\nbest: mode=6\n1e-05 ms" in done.err
     _, *rows = done.out.splitlines()
     assert [row.split()[-1] for row in rows] == ["mode=0", "mode=6"]
+    assert ("\nno gain: the default is the best" in done.err, rows[0].split()[-2]) == (True, "none")
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def best(record: Record, space: Space) -> str:
     origin = compared(space) if is_same else f"; {record.origin}" if record.origin not in ("", "imported") else ""
     how = "" if (deployment := of_caches(record.caches)) is None else WORDS[deployment]
     figures = f"{timing(record)}{f', {how}' if how else ''}{origin}{wrong(record.wrong)}{sustained(record)}"
-    return "\n".join(filter(None, (f"best: {config_text(record.config)}", figures, _gain(record))))
+    return "\n".join(filter(None, (f"best: {config_text(record.config)}", figures, _gain_line(record))))
 
 
 def runner_up(record: Record, rank: int) -> str:
@@ -182,19 +182,26 @@ def runner_up(record: Record, rank: int) -> str:
     return f"best: {config_text(config)}\n{time_ms:.4g} ms, {why}"
 
 
-def _gain(record: Record) -> str:
-    """`1.57 x as fast as the default (0.106 ms)`, or the verdict, such as a tie, if times are too close to tell.
+def gain(record: Record) -> str:
+    """`1.57 x`, the gain over the default; `none` if the default is the best, or the verdict, such as a tie, if times
+    are too close to tell.
 
     Empty if the default was not measured.
     """
     if record.default_ms is None:
         return ""
     if record.default_ms == record.time_ms:
-        return "the default is the best"
-    if verdict := verdicts.of_default(record):
-        preposition = "with" if verdict == verdicts.TIE else "from"
-        return f"{verdict} {preposition} the default ({record.default_ms:.4g} ms)"
-    return f"{record.default_ms / record.time_ms:.2f} x as fast as the default ({record.default_ms:.4g} ms)"
+        return "none"
+    return verdicts.of_default(record) or f"{record.default_ms / record.time_ms:.2f} x"
+
+
+def _gain_line(record: Record) -> str:
+    """The same as a line, such as `1.57 x as fast as the default (0.106 ms)`."""
+    short = gain(record)
+    if short in ("", "none"):
+        return short and "no gain: the default is the best"
+    preposition = "as fast as" if short.endswith(" x") else "with" if short == verdicts.TIE else "from"
+    return f"{short} {preposition} the default ({record.default_ms:.4g} ms)"
 
 
 def compared(space: Space) -> str:

@@ -95,10 +95,11 @@ def _dropped(drop: Dropped) -> str:
 
 
 def _table(best: Iterable[Result | None]) -> str:
-    """A table of the stored best at each size."""
+    """A table of the stored best at each size, with its gain over the default."""
     rows = []
     for result in best:
         if result is not None and (record := _record(result)) is not None:
             figures = ", ".join([f"{record.time_ms:.4g} ms", *output.rates(record)])
-            rows.append([short_size(result.sizes), result.kernel, figures, config_text(record.config)])
-    return output.table(["size", "kernel", "best", "configuration"], rows) if rows else ""
+            row = short_size(result.sizes), result.kernel, figures, output.gain(record), config_text(record.config)
+            rows.append(row)
+    return output.table(["size", "kernel", "best", "gain", "configuration"], rows) if rows else ""
