@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,6 +136,12 @@ def _members(body: str) -> Iterator[Member]:
             yield Member(parameter, tuple(text.strip() for text in re.findall(r"\[([^\]]*)\]", each)))
 
 
+@functools.lru_cache(maxsize=8)
+def _definitions(code: str) -> StructDefinitions:
+    """The structs of a source, which each of its arguments asks for."""
+    return StructDefinitions(code)
+
+
 def fault(argument: Argument, parameter: Parameter, code: str, types: Mapping[str, Sequence[str]]) -> str | None:
     """How an argument that is passed by value differs from the kernel's `parameter`; None if it does not, or may not.
 
@@ -147,7 +154,7 @@ def fault(argument: Argument, parameter: Parameter, code: str, types: Mapping[st
         if vector == (parameter.dtype, parameter.width):
             return None
         return f"which is not {argument.dtype or 'a struct'}; write `dtype: {dtype(parameter)}`"
-    definitions = StructDefinitions(code)
+    definitions = _definitions(code)
     members = definitions.get(parameter.type)
     if not members:
         return None  # an empty struct has one byte, which may have any name
