@@ -107,6 +107,8 @@ def _locals(body: Sequence[str]) -> Iterator[str]:
             statement = body[position : _statement_end(body, position)]
             names = [name for name in statement if _IDENTIFIER.fullmatch(name)]
             yield from names if "{" in statement else (*names[1:2], *names[-1:]) if word != "typedef" else names[-1:]
+        if (before, word) == ("(", "*") and tuple(body[position + 2 : position + 4]) in ((")", "["), (")", "(")):
+            yield body[position + 1]  # `float (*rows)[4]`, a pointer to arrays or functions
         if before in _BEFORE_A_STATEMENT and (loop := _loop_by_macro(body, position)):
             yield from loop
         if before in _BEFORE_A_STATEMENT or (
