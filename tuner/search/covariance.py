@@ -173,6 +173,7 @@ class Covariance:
         """The covariances [len(a), len(b)] of configurations in one-hot form, without noise."""
         joint, additive, hamming = (table.astype(a.dtype) for table in self._tables(theta))
         weights, number = _softmax(theta[self._logits]).astype(a.dtype), a.dtype.type
+        logarithms = np.log(weights)
         # Factors that are constant are multiplied into the tables: the matrices below are much larger.
         joint, additive, hamming = a @ (number(5) * joint), a @ (weights[1] * additive), a @ -hamming
         total = np.empty((len(a), len(b)), dtype=a.dtype)
@@ -180,20 +181,18 @@ class Covariance:
         for start in range(0, len(b), step):
             columns = b[start : start + step].T
             squared: Array = joint @ columns  # 5 r^2
-            np.maximum(squared, 0.0, out=squared)
             term = np.sqrt(squared)
             squared *= number(1 / 3)
             squared += term
             squared += 1  # 1 + root5 r + 5/3 r^2
-            np.negative(term, out=term)
+            np.subtract(logarithms[0], term, out=term)
             np.exp(term, out=term)
             term *= squared
-            term *= weights[0]
             np.matmul(additive, columns, out=squared)
             term += squared
             np.matmul(hamming, columns, out=squared)
+            squared += logarithms[2]
             np.exp(squared, out=squared)
-            squared *= weights[2]
             np.add(term, squared, out=total[:, start : start + step])
         return total
 
@@ -215,7 +214,7 @@ class Covariance:
         encoding, n = self.encoding, len(y)
         scaled, additive_table, hamming_table = self._tables(theta)
         weights, noise = _softmax(theta[self._logits]), self.noise(theta)
-        joint, slope = _matern(np.maximum(x @ scaled @ x.T, 0.0))
+        joint, slope = _matern(x @ scaled @ x.T)
         additive = x @ additive_table @ x.T
         hamming = np.exp(-(x @ hamming_table @ x.T))
         covariance = weights[0] * joint + weights[1] * additive + weights[2] * hamming
