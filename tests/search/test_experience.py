@@ -63,18 +63,40 @@ def test_with_several_workers_no_configuration_is_asked_for_twice_and_the_budget
     assert len({tuple(config.values()) for config in several}) == 45
 
 
-def test_an_experience_that_predicts_the_first_results_is_asked_again_and_another_one_is_not() -> None:
-    slow = sorted((POOL.config(row) for row in range(0, len(POOL), 31)), key=lambda config: time_of(config) or math.inf)
-    first = slow[4 : 4 + 2 * PATIENCE]  # each slower than the one before it, so that none is an improvement
+def test_only_an_experience_that_predicts_the_first_results_and_is_hardly_beaten_by_them_is_asked_again() -> None:
+    slow = sorted((POOL.config(row) for row in range(len(POOL))), key=lambda config: time_of(config) or math.inf)
     taken = []
-    for turned in (False, True):
+    for turned, place in ((False, 20), (True, 20), (False, 300)):
+        first = slow[place : place + 2 * PATIENCE]  # each slower than the one before it: none is an improvement
         experience = known((11, 5), 380, turned=turned)
         trials = [(config, time_ms) for config, time_ms in experience.trials if config not in first]
         fastest = min(time_ms for _, time_ms in trials if time_ms is not None)
         wrong = [(config, fastest * (0.99 + place / 1000)) for place, config in enumerate(first)]
         some = asked([Experience([*trials, *wrong])], 26)
         taken.append(len([config for config in some if config in first]))
-    assert 1 + PATIENCE == taken[1] < taken[0] <= WARM
+    assert PATIENCE == taken[1] == taken[2] < taken[0] <= WARM
+
+
+def test_what_failed_for_a_trusted_experience_comes_last() -> None:
+    sides = range(1, 9)
+    pool = Pool({"x": [*sides], "y": [*sides]}, [(x, y) for x in sides for y in sides])
+
+    def measured(config: Config) -> float | None:
+        x, y = float(config["x"]), float(config["y"])
+        return None if x + y > 11 else 1 + math.hypot(x - 6, y - 4)
+
+    log = [(config, measured(config)) for config in map(pool.config, range(0, len(pool), 2))]
+    failed = [config for config, time_ms in log if time_ms is None]
+    with Search("optuna", pool, Budget(), 3, Hints(experiences=[Experience(log)])) as search:
+        rows = []
+        while (config := search.ask()) is not None:
+            rows.append(config)
+            search.tell(config, measured(config))
+    assert len(rows) == len(pool)
+    early = [config for config in failed if config in rows[:14]]  # before the judgement
+    last = rows[len(early) - len(failed) :]
+    assert len(failed) - len(early) > 3
+    assert all(config in failed for config in last)
 
 
 def test_configurations_of_several_experiences_come_in_turn_and_each_once() -> None:

@@ -43,6 +43,10 @@ class Experience:
         """The rows of `best_first` that are in the pool."""
         return pool.rows_of(self.best_first)
 
+    def failures(self, pool: Pool) -> list[int]:
+        """The rows in the pool of the configurations that failed."""
+        return pool.rows_of(config for config, time_ms in self.trials if time_ms is None)
+
     def costs(self, pool: Pool) -> dict[int, float]:
         """The results in the pool by row, as negative throughputs. A failure costs the 90th percentile of the others.
 

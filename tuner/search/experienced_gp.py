@@ -14,10 +14,14 @@ from tuner.search.proposer import Proposer
 from tuner.space.config import Value
 
 MOST_EXPERIENCES = 4  # that are asked; the others come after these in order of their fit
-# Configurations of experiences, one after the other, that are no improvement: of other devices, and if one is of this.
-PATIENCE, PATIENCE_OF_DEVICE = 3, 8
+# Configurations of experiences, one after the other, that may bring no improvement before the search begins. If one
+# experience is of this device: PATIENCE_OF_DEVICE. Otherwise PATIENCE, in which the best of each experience is counted:
+# of more experiences, one is more likely to be right at once, and more is lost if all mislead.
+PATIENCE, PATIENCE_OF_DEVICE = 4, 8
 IMPROVEMENT = 0.999  # a time is an improvement if it is at most this share of the best so far
 AGREEMENT = 0.55  # least Kendall tau of an experience that is trusted
+MOST_FASTER = 1  # of the model's first configurations, than all those of an experience that is trusted
+MOST_FAILURES = 40  # of trusted experiences that the model learns
 
 Values = tuple[float, ...]
 
@@ -26,13 +30,14 @@ class ExperiencedGP(Proposer):
     """`PoolGP`, with configurations from experiences in between.
 
     1. The best configuration of each experience comes first, then the next best of the one whose configurations have
-       been the fastest here, until PATIENCE of them, one after the other, were no improvement. If an experience is of
-       this device, it is PATIENCE_OF_DEVICE.
+       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE.
     2. `PoolGP` begins its search as if there were no experiences: it does not learn their results.
-    3. When it has START results, each experience is judged: does a model of its own results order these as they were
-       measured here? Of one that is too short for a model: is its best faster than all of them? Those that pass are
-       trusted. `PoolGP` learns all results of their configurations, and their next best ones alternate with its own
-       choices, again until so many were no improvement. All others are dropped, with their results.
+    3. When it has START results, each experience is judged. It is trusted if a model of its own results orders these as
+       they were measured here, and at most MOST_FASTER of them are faster than all of its own configurations. One that
+       is too short for a model is trusted if none of them is faster. `PoolGP` learns all results of the trusted
+       experiences' configurations, and their next best ones alternate with its own choices, again until so many were no
+       improvement. It also learns what failed in their searches, and asks for that last. All other experiences are
+       dropped, with their results.
 
     At most WARM configurations come from experiences. So if none is trusted, the search measures what it would have
     measured without them, at most WARM evaluations later. An experience that is trusted, but misleads, may cost more.
@@ -52,9 +57,9 @@ class ExperiencedGP(Proposer):
         self._model = PoolGP(pool, seed, (), block)
         self._block = block
         self._experiences = list(experiences)[:MOST_EXPERIENCES]
-        given = {*pool.rows_of(first)}
+        self._given = {*pool.rows_of(first)}
         rankings = [each.ranking(pool) for each in self._experiences]
-        self._queues = [[row for row in ranking if row not in given][:WARM] for ranking in rankings]
+        self._queues = [[row for row in ranking if row not in self._given][:WARM] for ranking in rankings]
         # The experience of each row that may be taken over, also if another worker or an earlier run measures it.
         self._owners: dict[int, int] = {}
         for number, queue in enumerate(self._queues):
@@ -63,10 +68,12 @@ class ExperiencedGP(Proposer):
         self._values: dict[int, Values | None] = {}
         self._of_model: set[int] = set()  # rows that the model has asked for
         self._best = [math.inf] * len(self._queues)  # here, of the rows of each experience
-        self._fastest = self._fastest_of_model = math.inf
+        self._fastest = math.inf
         self._taken = 0
         self._first = list(range(len(self._queues)))  # experiences whose best was not yet proposed
-        self._patience = PATIENCE_OF_DEVICE if any(each.of_device for each in self._experiences) else PATIENCE
+        self._patience = max(1, PATIENCE - len(self._experiences))
+        if any(each.of_device for each in self._experiences):
+            self._patience = PATIENCE_OF_DEVICE
         self._left = self._patience
         self._is_begun = False  # whether the model's search has begun
         self._trusted: list[int] | None = None  # None before the judgement
@@ -88,6 +95,8 @@ class ExperiencedGP(Proposer):
                 return row
         self._model_next = False
         while True:
+            if not self._model.free.any():
+                self._model.free |= self.free  # all that is left has failed elsewhere
             row = self._model.ask()
             assert row is not None  # whatever is free here is free for the model
             self._of_model.add(row)
@@ -141,10 +150,7 @@ class ExperiencedGP(Proposer):
     def _tell(self, row: int) -> None:
         """Tell the model the result of a row of its own; with START of them, judge the experiences."""
         self._of_model.add(row)
-        values = self._values[row]
-        self._model.tell(row, values)
-        if values is not None:
-            self._fastest_of_model = min(self._fastest_of_model, values[0])
+        self._model.tell(row, self._values[row])
         if self._trusted is None and len(self._of_model & self._values.keys()) >= START:
             self._judge()
 
@@ -153,14 +159,28 @@ class ExperiencedGP(Proposer):
         slowest = max((values[0] for values in own.values() if values is not None), default=1.0)
         of_failure = slowest + abs(slowest)  # all failures are alike, and worse than any success
         costs = {row: of_failure if values is None else values[0] for row, values in own.items()}
+        # The given ones may be far better than those that the model begins with.
+        fair = [values[0] for row, values in own.items() if values is not None and row not in self._given]
         self._trusted = []
         for number, experience in enumerate(self._experiences):
+            faster = sum(cost < self._best[number] for cost in fair)
+            if faster > MOST_FASTER:
+                continue
             with ThreadpoolController().limit(limits=1, user_api="blas"):  # as in `PoolGP`
                 tau = agreement(experience, self.pool, self._block, costs)
-            is_right = tau >= AGREEMENT if tau is not None else self._best[number] < self._fastest_of_model
-            if is_right:
+            if tau >= AGREEMENT if tau is not None else not faster:
                 self._trusted.append(number)
         self._is_begun, self._left = True, self._patience
         for row, values in self._values.items():
             if row not in self._of_model and self._owners.get(row) in self._trusted:
                 self._model.tell(row, values)
+        self._avoid_failures([self._experiences[number] for number in self._trusted])
+
+    def _avoid_failures(self, experiences: Sequence[Experience]) -> None:
+        """Let the model learn what failed in these experiences, and succeeded in none, and ask for it last."""
+        succeeded = {row for experience in experiences for row in experience.ranking(self.pool)}
+        failed = dict.fromkeys(row for experience in experiences for row in experience.failures(self.pool))
+        new = [row for row in failed if row not in succeeded and self._model.free[row] and row not in self._values]
+        self._model.free[new] = False
+        for row in new[:MOST_FAILURES]:
+            self._model.tell(row, None)
