@@ -95,6 +95,24 @@ void run() {{ seen[1]++; }}
 {twice("twofold(x[i])")}
 }}
 """,
+    "macros for a namespace and for functions of the host": f"""\
+#include <ostream>
+#define BEGIN_OURS namespace ours {{
+#define END_OURS }}
+#define TOLD(kind) \\
+    inline const char *told_##kind() \\
+    {{ return #kind; }}
+BEGIN_OURS
+static int unused = 1;
+using x = std::ostream;
+struct Pair {{
+    float first;
+    friend std::ostream &operator<<(std::ostream &to, const Pair &pair);
+}};
+TOLD(n)
+{twice("Pair{2 * x[i]}.first")}
+END_OURS
+""",
     "a macro for the qualifiers": f"""\
 #include <vector>
 #define HOST_DEVICE __host__ __device__

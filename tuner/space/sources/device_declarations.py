@@ -24,6 +24,12 @@ _AFTER_PARAMETERS = frozenset({"const", "noexcept", "volatile", "override", "fin
 _TYPES = frozenset({"struct", "class", "union", "enum"})
 # Words of declarations that are no variables of the host.
 _CONSTANT = frozenset({"const", "constexpr", "typedef", "using", "namespace", "static_assert", "template", *_TYPES})
+_FUNCTION = re.compile(r"\)\s*(?:const\s*)?\{")
+# Names of std that CUDA's library lacks.
+_OF_HOST = re.compile(
+    r"w?(?:string|[io]?f?stream|[io]?stringstream)|vector|list|deque|queue|stack|(?:unordered_)?(?:multi)?(?:map|set)"
+    r"|function|thread|mutex|future|(?:unique|shared|weak)_ptr"
+)
 _ACCESS = frozenset({"public", "private", "protected"})
 ALWAYS = "operator"  # a name that every kernel reaches: `a + b` does not spell it
 
@@ -81,6 +87,7 @@ class Declarations:
         self.macros: dict[str, str] = {}  # texts of all definitions, by name
         for match in defined:
             self.macros[match[1]] = self.macros.get(match[1], "") + match[2]
+        self._brace_macros = {name for name, body in self.macros.items() if body.count("{") != body.count("}")}
         self._marks = self._meaning(_DEVICE)
         self.all = tuple(self._declarations(0, len(self.tokens)))
 
@@ -106,6 +113,8 @@ class Declarations:
                 at += 1
             elif in_class and token.text in _ACCESS and self.at(at + 1) == ":":
                 at += 2
+            elif token.text in self._brace_macros:  # `BEGIN_NAMESPACE` is no part of what follows it
+                at = self._closes.get(at + 1, at) + 1 if self.at(at + 1) == "(" else at + 1
             else:
                 declaration = self._macro(at) or self._declaration(at, end, in_class)
                 yield declaration
@@ -120,7 +129,9 @@ class Declarations:
         if not self._marks.isdisjoint(WORDS.findall(body)):
             is_kernel = not self._kernel_marks.isdisjoint(WORDS.findall(body))
             return Declaration(first, last, frozenset({ALWAYS}), is_kernel=is_kernel)  # the names may be pasted
-        return Declaration(first, last, frozenset(token.text for token in self.tokens[first:last] if token.is_word))
+        is_host = _FUNCTION.search(body.replace("\\\n", " ")) is not None and _TYPES.isdisjoint(WORDS.findall(body))
+        names = frozenset(token.text for token in self.tokens[first:last] if token.is_word)
+        return Declaration(first, last, names, is_host)
 
     def _declaration(self, first: int, end: int, in_class: bool) -> Declaration:
         start = at = self.after_template(first)
@@ -143,6 +154,9 @@ class Declarations:
         if self._is_prototype(start, last):
             return self._function(first, start, last, last, in_class)
         is_host = not in_class and not self._has(first, last + 1, {*self._marks, *_CONSTANT})
+        if in_class and self._has(start, last, {"friend"}) and self._parameters(start, last) is not None:
+            is_host = not self._has(first, last, self._marks)  # a function's: NVRTC refuses one without a mark
+        is_host |= self.at(start) in ("using", "typedef") and self._is_of_host_library(start, last)
         return Declaration(first, last, self._names(start, last), is_host, members=members)
 
     def _function(self, first: int, start: int, opening: int, last: int, in_class: bool) -> Declaration:
@@ -196,6 +210,11 @@ class Declarations:
     def _has(self, first: int, end: int, words: Iterable[str]) -> bool:
         """Whether any of these words is outside brackets."""
         return not {self.at(at) for at in self._outside(first, end)}.isdisjoint(words)
+
+    def _is_of_host_library(self, start: int, last: int) -> bool:
+        """Whether a declaration names something of `std` that only hosts have."""
+        every = (at for at in range(start, last) if self.at(at) == "std")
+        return any(_OF_HOST.fullmatch(self.at(at + 2)) for at in every if self.at(at + 1) == "::")
 
     def _is_namespace(self, start: int, opening: int) -> bool:
         words = [self.at(at) for at in range(start, min(opening, start + 3))]
