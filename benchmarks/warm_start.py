@@ -1,7 +1,7 @@
 """The gain of a warm start: searches of recordings that know what was measured on other devices or at other sizes.
 
     python benchmarks/warm_start.py results/recordings/09-3072.json.gz --near 09-2048.json.gz 09-4096.json.gz
-    python benchmarks/warm_start.py --leave-one-out results/recordings --seeds 24
+    python benchmarks/warm_start.py --leave-one-out results/recordings --seeds 24 --processes 8
 
 The first form knows what records of the near recordings would hold: the best configuration and its runners-up, as
 `tune` takes them from the store. `--misled` adds a search that knows the worst configurations of the recording itself,
@@ -10,7 +10,8 @@ with the same seed or the next, of each other recording of the same kernel and p
 order of these around: what was slowest is given as the fastest.
 
 Prints the evaluations until within 10, 5 and 1 % of the optimum, as medians over seeds, and the fraction of the optimum
-at 25, 50 and 100 evaluations, as geometric means over seeds; with several recordings also the geometric means of both.
+at 25, 50, 100 and 200 evaluations, as geometric means over seeds; with several recordings also the geometric means of
+both.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -37,8 +40,10 @@ from tuner.tuning.finals.runners_up import runners_up
 from tuner.tuning.recordings import recording
 from tuner.tuning.recordings.recording import Recording
 
-AT, WITHIN = (25, 50, 100), (0.10, 0.05, 0.01)
+AT, WITHIN = (25, 50, 100, 200), (0.10, 0.05, 0.01)
 Experiences = Callable[[int], Sequence[Experience]]  # by seed
+Run = tuple[list[int | None], list[float]]  # the evaluations to within each of WITHIN, and the fractions at AT
+Summary = tuple[list[float], list[float]]  # the same of several runs: medians, and geometric means
 
 
 def ranking(data: Recording) -> list[tuple[Config, float]]:
@@ -79,45 +84,73 @@ def geometric(values: Iterable[float]) -> float:
     return math.exp(fmean(math.log(max(value, 1e-3)) for value in values))
 
 
-def measure(data: Recording, experiences: Experiences, budget: int, seeds: int) -> tuple[list[float], list[float]]:
-    """The evaluations to within each of WITHIN, and the fractions of the optimum at AT."""
-    runs = [replay.replay(data, "optuna", Budget(budget), s, experiences=experiences(s)) for s in range(seeds)]
-    within = [float(median(run.within(share) or budget + 1 for run in runs)) for share in WITHIN]
-    return within, [geometric(run.fraction(n) for run in runs) for n in AT]
+def one_run(data: Recording, experiences: Sequence[Experience], budget: int, seed: int) -> Run:
+    """One search."""
+    run = replay.replay(data, "optuna", Budget(budget), seed, experiences=experiences)
+    return [run.within(share) for share in WITHIN], [run.fraction(n) for n in AT if n <= budget]
+
+
+def summary(runs: Sequence[Run], budget: int) -> Summary:
+    """The medians and geometric means of several runs."""
+    within = [float(median(n or budget + 1 for n in column)) for column in zip(*(run[0] for run in runs), strict=True)]
+    return within, [geometric(column) for column in zip(*(run[1] for run in runs), strict=True)]
 
 
 def line(name: str, within: Iterable[float], fractions: Iterable[float]) -> str:
     """A line of the output."""
+    reached = [f"{fraction:.3f}" for fraction in fractions]
     return (
-        f"{name}: to within 10, 5, 1 %: {', '.join(f'{n:.3g}' for n in within)}; fraction of the optimum at 25, 50, "
-        f"100: {', '.join(f'{f:.3f}' for f in fractions)}"
+        f"{name}: to within 10, 5, 1 %: {', '.join(f'{n:.3g}' for n in within)}; fraction of the optimum at "
+        f"{', '.join(str(n) for n, _ in zip(AT, reached, strict=False))}: {', '.join(reached)}"
     )
+
+
+# What `leave_one_out` and its processes, which are forks, know: the recordings by name, and what searches of them find.
+_read: dict[str, Recording] = {}
+_logs: dict[tuple[str, int], Experience] = {}
 
 
 def leave_one_out(folder: Path, options: argparse.Namespace) -> None:
     """Search each recording, knowing searches of those of the same kernel and parameters."""
-    read = {path.name.partition(".")[0]: recording.read(path) for path in recording.files(folder)}
-    kinds = {name: (data.kernel, frozenset(data.parameters)) for name, data in read.items()}
-    chosen = [name for name in read if [*kinds.values()].count(kinds[name]) > 1]
-    logs = {(name, seed): of_search(read[name], options.trials, seed) for name in chosen for seed in (0, 1)}
-
-    def known(name: str, seed: int) -> list[Experience]:
-        others = [other for other in chosen if other != name and kinds[other] == kinds[name]]
-        device = read[name].device
-        return [replace(logs[other, seed % 2], of_device=device == read[other].device != "") for other in others]
-
-    starts: dict[str, Callable[[str, int], list[Experience]]] = {"cold": lambda name, seed: [], "warm": known}
-    if options.misled:
-        starts["misled"] = lambda name, seed: [turned(each) for each in known(name, seed)]
-    results: dict[str, list[tuple[list[float], list[float]]]] = {start: [] for start in starts}
-    for name in chosen:
-        for start, experiences in starts.items():
-            of_name = functools.partial(experiences, name)
-            results[start].append(measure(read[name], of_name, options.budget, options.seeds))
-            print(line(f"{name}, {start}", *results[start][-1]), flush=True)
-    for start, measured in results.items():
+    _read.update({path.name.partition(".")[0]: recording.read(path) for path in recording.files(folder)})
+    kinds = [_kind(name) for name in _read]
+    chosen = [name for name in _read if kinds.count(_kind(name)) > 1]
+    forks = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(options.processes, forks) as pool:
+        searched = [(name, seed) for name in chosen for seed in (0, 1)]
+        _logs.update(zip(searched, pool.map(_log, searched, [options.trials] * len(searched)), strict=True))
+    starts = ["cold", "warm", *(["misled"] if options.misled else [])]
+    summaries: dict[str, list[Summary]] = {start: [] for start in starts}
+    with ProcessPoolExecutor(options.processes, forks) as pool:
+        run = functools.partial(_known_run, options.budget)
+        runs = {
+            (n, start): [pool.submit(run, n, start, s) for s in range(options.seeds)]
+            for n in chosen
+            for start in starts
+        }
+        for (name, start), futures in runs.items():
+            summaries[start].append(summary([future.result() for future in futures], options.budget))
+            print(line(f"{name}, {start}", *summaries[start][-1]), flush=True)
+    for start, measured in summaries.items():
         means = [[geometric(column) for column in zip(*part, strict=True)] for part in zip(*measured, strict=True)]
         print(line(f"all {len(chosen)}, {start}", *means))
+
+
+def _kind(name: str) -> tuple[str, frozenset[str]]:
+    return _read[name].kernel, frozenset(_read[name].parameters)
+
+
+def _log(searched: tuple[str, int], trials: int) -> Experience:
+    name, seed = searched
+    return of_search(_read[name], trials, seed)
+
+
+def _known_run(budget: int, name: str, start: str, seed: int) -> Run:
+    """A search that knows what searches of other recordings of the same kind have found."""
+    others = [] if start == "cold" else [n for n, s in _logs if s == 0 and n != name and _kind(n) == _kind(name)]
+    device = _read[name].device
+    known = [replace(_logs[other, seed % 2], of_device=device == _read[other].device != "") for other in others]
+    return one_run(_read[name], [turned(each) for each in known] if start == "misled" else known, budget, seed)
 
 
 def main() -> None:
@@ -130,6 +163,7 @@ def main() -> None:
     parser.add_argument("--misled", action="store_true")
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--budget", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=1, help="that search at the same time, with --leave-one-out")
     options = parser.parse_args()
     if options.leave_one_out:
         leave_one_out(options.leave_one_out, options)
@@ -145,8 +179,8 @@ def main() -> None:
         slowest = ranking(data)[-WARM:]
         starts["misled"] = [turned(Experience(slowest))]
     for name, known in starts.items():
-        by_seed = [known] * options.seeds
-        print(line(name, *measure(data, by_seed.__getitem__, options.budget, options.seeds)))
+        runs = [one_run(data, known, options.budget, seed) for seed in range(options.seeds)]
+        print(line(name, *summary(runs, options.budget)))
 
 
 if __name__ == "__main__":
