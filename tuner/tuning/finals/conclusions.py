@@ -80,7 +80,9 @@ def _tie(best: Finalist, tied: Sequence[Finalist], decided_by: str) -> str:
 def _others(ratios: Sequence[float], one: str, several: str) -> str:
     """`1 other time (+0.4%) is`, `3 other times (-1.2% to +0.4%) are`: their number, and their ratios to the best's."""
     least, most = (f"{round(ratio - 1, 3) + 0.0:+.1%}" for ratio in (min(ratios), max(ratios)))  # never -0.0%
-    return f"1 other {one} ({least}) is" if len(ratios) == 1 else f"{len(ratios)} other {several} ({least} to {most}) are"
+    if len(ratios) == 1:
+        return f"1 other {one} ({least}) is"
+    return f"{len(ratios)} other {several} ({least} to {most}) are"
 
 
 def _difference(selection: Selection, device: DeviceInfo) -> str | None:
