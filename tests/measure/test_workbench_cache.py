@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.own_kernels import scaled
@@ -12,6 +13,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.measure.process.workbench_cache import WorkbenchCache
+from tuner.measure.verify import layout
 from tuner.space.model import Space
 
 ONE = {"unroll": 1}
@@ -51,3 +53,25 @@ def test_another_problem_has_arrays_of_its_own(tmp_path: Path, host: Device) -> 
     other = space(tmp_path, "other", reference="2.5 * x")
     for each, size in ((kernel, "1001"), (other, "1000"), (kernel, "1000")):
         assert workbenches.take(each, scope_of(each, host, size)) is None, "which the first one let go"
+
+
+def test_a_large_array_from_a_file_is_placed_once_for_several_problems_and_written_again_after_a_stray_write(
+    tmp_path: Path, host: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "MOST_READ_BACK", 0)  # bytes; no array is compared on the host
+    np.save(tmp_path / "x.npy", np.linspace(1, 2, 1000, dtype=np.float32))
+    benches = list[Bench]()
+    for stem, factor in (("one", "2"), ("two", "3")):
+        space(tmp_path, stem, factor, f"{factor} * x")
+        file = tmp_path / f"{stem}.yaml"
+        file.write_text(file.read_text().replace("role: in", "role: in, fill: {file: x.npy}"))
+        kernel = catalog.load(str(file))
+        like = benches[0].workbench if benches else None
+        benches.append(Bench(host, kernel, scope_of(kernel, host, "1000"), like=like))
+        assert benches[-1].measure(ONE).failure is None
+    one, two = (bench.workbench._layouts[0] for bench in benches)
+    assert one.copies["x"] is two.copies["x"]
+    host.write(one.copies["x"].handle, np.zeros(1, np.float32), 0)
+    assert two.repair()
+    assert not one.repair()
+    assert [bench.measure(ONE).failure for bench in benches] == [None, None]

@@ -81,18 +81,19 @@ class Bench:
         method: Method = STANDARD,
         cache: ReferenceCache | None = None,
         predecessor: Workbench | None = None,
+        like: Workbench | None = None,
     ) -> None:
         """Allocate the workbench and check that verification rejects the mutants.
 
         `cache` holds the reference's matrix products. `predecessor` is a workbench of this problem that is no longer
-        used: its arrays are reused.
+        used: its arrays are reused. `like` is that of `Workbench`.
 
         Raises DeviceError if the arrays do not fit, and SpaceError if reference or tolerance cannot be evaluated, or if
         the tolerance would accept a mutant.
         """
         self.device, self.space, self.scope, self.method = device, space, space.operation.own(scope), method
         try:
-            self.workbench = Workbench(device, space, self.scope, cache=cache, predecessor=predecessor)
+            self.workbench = Workbench(device, space, self.scope, cache=cache, predecessor=predecessor, like=like)
             self._skipped_mutants = mutants.check(space.operation, self.scope, self.workbench.inputs)
             self._precision = self.workbench.check_precision()
         except SpaceError as error:

@@ -85,12 +85,14 @@ class Workbench:
         cache: ReferenceCache | None = None,
         sharing: Workbench | None = None,
         predecessor: Workbench | None = None,
+        like: Workbench | None = None,
     ) -> None:
         """Draw the inputs and compute their answers.
 
         `cache` holds the references' matrix products. `sharing` is a workbench with other options. This one uses its
         arrays and its first input set, in which the contents of `also:` replace those of some arrays. `predecessor` is
-        a workbench that is no longer used and `serves` this problem: its arrays and input sets are taken over. Raises
+        a workbench that is no longer used and `serves` this problem: its arrays and input sets are taken over. `like`
+        is one of another problem, whose copies of large arrays serve this one, too, where they hold the same. Raises
         DeviceError if arrays and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, space.operation, space.operation.own(scope)
@@ -109,7 +111,8 @@ class Workbench:
             contents = {**first.inputs.contents, **(also := self._referee.also(self.nominal))}
             seed, copies = (input_sets.ALSO, None) if also else (first.inputs.seed, first.copies)
             inputs = input_sets.answered(self._referee, self.nominal, contents, seed)
-            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, copies)]
+            like_first = None if also else first  # which may get other contents
+            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, copies, like=like_first)]
         elif predecessor is not None:
             predecessor.release()
             self.buffers, self._kernels, self._layouts = predecessor.buffers, predecessor._kernels, predecessor._layouts
@@ -122,7 +125,10 @@ class Workbench:
             self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
             more = range(1, input_sets.set_count(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
-            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
+            layout = like._layouts[0] if like is not None else None
+            self._layouts = [
+                Layout(self._referee.placer, self._kernels, self.buffers, inputs, like=layout) for inputs in drawn
+            ]
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         options = sorted(self.scope.options.items()) if sharing is not None else []
         words = [f" {name}={value}" for name, value in options]

@@ -43,6 +43,10 @@ class WorkbenchCache:
         gc.collect()
         return None
 
+    def latest(self) -> Workbench | None:
+        """The workbench that was used last; None if there is none."""
+        return self._workbenches[-1] if self._workbenches else None
+
     def add(self, bench: Workbench) -> None:
         """Cache the workbench of the current task."""
         self._workbenches.append(bench)

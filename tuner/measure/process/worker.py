@@ -91,6 +91,7 @@ def _serve(
         about = replace(device.info, toolchain=device.toolchain_of(chosen))
         channel.reply({**asdict(about), "compiler": device.compiler.chosen(chosen).pin(task["compiler"])})
         predecessor = workbenches.take(space, scope)
+        like = workbenches.latest() if predecessor is None else None
         asks = any(isinstance(each, FunctionObject) for each in space.operation.python_functions)
         if asks and next(requests, None) is None:  # the supervisor answers only while it waits for a reply
             sys.exit()
@@ -103,8 +104,9 @@ def _serve(
             more_may_come = functools.partial(channel.is_idle_for, POLL_SECONDS) if follows else None
             make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products, more_may_come))
             try:
-                bench = make(predecessor)
+                bench = make(predecessor, like)
             except OutOfMemory:
+                like = None
                 if not workbenches.clear():
                     raise
                 bench = make(predecessor)

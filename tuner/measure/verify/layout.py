@@ -1,5 +1,7 @@
 """One input set on the device: copies of the inputs to restore them from, and the expected outputs to compare with."""
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Mapping
 
@@ -28,11 +30,13 @@ class Layout:
         inputs: InputSet,
         copies: Mapping[str, Buffer] | None = None,
         references: Mapping[str, Buffer] | None = None,
+        like: Layout | None = None,
     ) -> None:
         """`buffers` are the arrays of the launch, without those private to a configuration.
 
-        `copies` and `references` are memory of an earlier layout that this one takes over. Raises DeviceError if memory
-        does not suffice.
+        `copies` and `references` are memory of an earlier layout that this one takes over. `like` is a layout whose
+        copies of large arrays serve this one, too, where they hold the same. Raises DeviceError if memory does not
+        suffice.
         """
         device = self._device = placer.device
         self._placer, self._kernels, self._buffers, self.inputs = placer, kernels, buffers, inputs
@@ -46,14 +50,23 @@ class Layout:
         written = sorted(inputs.write_only & buffers.keys())
         self._secrets = {name: secrets.randbits(31) for name in written if not self._is_real(name)}
         self.compared = {name for name in self._references if self._can_compare(name)}
-        self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
+        held = {name: like.held(data) if like is not None else None for name, data in self._data.items()}
+        self.copies = {
+            name: self._uploaded(data, (copies or {}).get(name)) if (known := held[name]) is None else known[0]
+            for name, data in self._data.items()
+        }
         self.references = {
             name: data.memory if isinstance(data, Placed) else self._uploaded(data, (references or {}).get(name))
             for name, data in self._references.items()
         }
         both = ((self._data, self.copies), (self._references, self.references))
         self._placed = [(memory[name], data) for datas, memory in both for name, data in datas.items()]
-        self._checksums = {n: placer.checksum(m) for n, (m, d) in enumerate(self._placed) if not _is_read_back(d)}
+        sums = {id(known[0]): known[1] for known in held.values() if known is not None}
+        self._checksums = {
+            number: sums.get(id(memory)) or placer.checksum(memory)
+            for number, (memory, data) in enumerate(self._placed)
+            if not _is_read_back(data)
+        }
         self._restore = [kernels.restore(buffers[name], copy) for name, copy in self.copies.items()]
         if not device.on_processor:  # on a processor, data just written are in the cache anyway
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
@@ -74,6 +87,12 @@ class Layout:
             for name, copy in self.copies.items()
             if name not in inputs.outputs
         ]
+
+    def held(self, data: Elements) -> tuple[Buffer, bytes] | None:
+        """The memory that holds `data`, and its checksum; None if none does, or if the host compares it."""
+        places = (number for number, (_, other) in enumerate(self._placed) if other is data)
+        number = next(places, None)
+        return None if number not in self._checksums else (self._placed[number][0], self._checksums[number])
 
     def _dtype(self, name: str) -> DType:
         return self.inputs.contents[name].element

@@ -5,11 +5,13 @@ An input without `fill:` gets the elements that `standard` draws.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -29,6 +31,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SEQUENCES = ("zeros", "ones", "arange", "permutation")
 DISTRIBUTIONS = ("uniform", "normal", "integers")  # each takes two numbers
 MOST_FILE_BYTES = 1 << 34
+_in_use: WeakValueDictionary[tuple[Any, ...], Held] = WeakValueDictionary()  # what files hold, by file and type
 _KINDS = {"real": "f", "complex": "c", "integer": "iu"}  # NumPy kinds that may be converted to each kind of DType
 
 
@@ -185,7 +188,7 @@ def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], seed: 
     sequence or a file does not fit the array.
     """
     if fill.kind == "file":
-        return Held(_from_file(fill, name, dtype, shape))
+        return _held(fill, name, dtype, shape)
     if fill.kind in SEQUENCES:
         return _sequence(fill.kind, name, dtype, shape, seed, position)
     values = tuple(fill.numbers)
@@ -251,6 +254,19 @@ def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
     if not data.size:
         raise SpaceError(f"argument {name}: {shown(file)} holds an empty array")
     return data
+
+
+def _held(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> Held:
+    """What the fill's file holds. While it is in use, what was read is not read again: it may have gigabytes."""
+    assert fill.file is not None
+    place = snapshot.place(fill.file)
+    with contextlib.suppress(OSError):  # which the reading reports
+        about = place.stat()
+        key = (str(place), about.st_ino, about.st_mtime_ns, about.st_size, fill.tile, dtype.name, shape)
+        if (held := _in_use.get(key)) is None:
+            held = _in_use[key] = Held(_from_file(fill, name, dtype, shape))
+        return held
+    return Held(_from_file(fill, name, dtype, shape))
 
 
 def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
