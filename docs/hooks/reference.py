@@ -24,6 +24,12 @@ TITLES = {
     "reference/command-line.md": "Command line",
     "reference/python.md": "Python",
 }
+READERS = {  # whom each page is for
+    "reference/space-file.md": "who write a space file",
+    "reference/functions.md": "who write expressions in a space file",
+    "reference/command-line.md": "who use the command line",
+    "reference/python.md": "who call `tuner` from Python",
+}
 OF_MODELS = {
     "SpaceModel": "A space file",
     "OperationModel": "operation",
@@ -40,7 +46,10 @@ _WORDS = {"string": "text", "integer": "whole number", "number": "number", "bool
 def pages() -> dict[str, str]:
     """The text of each page, by its name."""
     texts = (space_file(), functions(), command_line(), python())
-    return {page: f"# {title}\n\n{text}" for (page, title), text in zip(TITLES.items(), texts, strict=True)}
+    return {
+        page: f"# {title}\n\nThis page is for people {READERS[page]}.\n\n{text}"
+        for (page, title), text in zip(TITLES.items(), texts, strict=True)
+    }
 
 
 def space_file() -> str:
