@@ -12,9 +12,10 @@ import pytest
 from helpers import terminal
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.own_kernels import scaled
-from helpers.processes import Tune
+from helpers.processes import Tune, wait_until
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
+from tuner.cli.screen import progress, status
 from tuner.cli.screen.progress import TuningProgress
 from tuner.devices import Device
 from tuner.measure.results import Outcome
@@ -103,13 +104,37 @@ def test_a_second_run_says_which_doubtful_times_it_measures_again(
 ) -> None:
     space = catalog.load("sgemm/00_host_simple")
     known = [Trial({"openmp": openmp}, Outcome(times=(2.0,), doubtful=bool(openmp))) for openmp in (0, 1)]
-    progress = TuningProgress()
-    progress.started(SearchStart(space, host.info, scope_of(space, host, "8"), 2, 2, known, None))
-    progress.measured(known[0], 1, known[0])
-    progress.close()
+    listener = TuningProgress()
+    listener.started(SearchStart(space, host.info, scope_of(space, host, "8"), 2, 2, known, None))
+    listener.measured(known[0], 1, known[0])
+    listener.close()
     assert ": 2 configurations, 2 measured before; measuring 1 doubtful one again\n" in capsys.readouterr().err
-    progress.interrupted()
+    listener.interrupted()
     assert "interrupted after 1 of 2 configurations" in capsys.readouterr().err
+
+
+def test_a_search_without_new_results_says_so_and_estimates_no_time_left(
+    host: Device, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.2)
+    space = catalog.load("sgemm/00_host_simple")
+    trials = [Trial({"openmp": 0, "number": number}, Outcome(times=(2.0,))) for number in range(6)]
+    listener = TuningProgress()
+    listener.started(SearchStart(space, host.info, scope_of(space, host, "8"), 9, 9, [], None))
+    for number, trial in enumerate(trials, start=1):
+        listener.measured(trial, number, trials[0])
+    lines: list[str] = []
+
+    def is_told() -> bool:
+        lines.extend(capsys.readouterr().err.splitlines())
+        return any("no result for" in line for line in lines)
+
+    wait_until(is_told)
+    listener.close()
+    line = next(line for line in lines if "no result for" in line)
+    assert line.startswith("6/9  best 2 ms")
+    assert line.endswith("no result for 0 s")
 
 
 @pytest.mark.slow

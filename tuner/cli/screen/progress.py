@@ -90,13 +90,14 @@ class TuningProgress:
             if (status := self._status) is None:
                 return
             is_new = trial.finished is None or trial.finished >= self._started_at
-            status.add(trial, done, best, is_new)
+            elapsed = time.monotonic() - self._step_began
+            status.add(trial, done, best, is_new, elapsed)
             is_better = is_new and best is not self._shown_best
             if self.screen.is_live:
                 if is_better or trial.outcome.failure is not None:
                     self._frame()
             elif is_better or done == status.total:
-                self.noted(status.line(time.monotonic() - self._step_began))
+                self.noted(status.line(elapsed))
             self._shown_best = best if is_new else self._shown_best
 
     def noted(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST_BAR = 40  # columns
 FEW = 5  # new trials before the time left is estimated: the first ones include the start-up
+SILENT_SECONDS = 20.0  # without a new trial, after which the rate so far says nothing about the time left
 WAITING_FOR_FIRST = "preparing inputs, answers and the first build"  # until the first trial has finished
 _BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # characters for done and to do
 
@@ -40,14 +42,16 @@ class SearchStatus:
     limit: float | None = None
     done: int = 0  # trials known of configurations that the search has proposed
     new: int = 0  # trials finished since this run began, on any machine
+    latest: float = 0.0  # when the latest of these finished, in seconds since the search began
     best: Trial | None = None
     bests_ms: list[float] = field(default_factory=list)  # best time after each trial, from the first valid one on
     seconds: Counter[str] = field(default_factory=Counter)  # spent on new trials, by stage
     failed: Counter[str] = field(default_factory=Counter)  # trials, by reason
     last_failed: Trial | None = None
 
-    def add(self, trial: Trial, done: int, best: Trial | None, is_new: bool) -> None:
-        """Add a finished trial. `done` counts the trials up to it, and `best` is the best of them."""
+    def add(self, trial: Trial, done: int, best: Trial | None, is_new: bool, elapsed: float) -> None:
+        """Add a trial that finished `elapsed` seconds after the search began. `done` counts the trials up to it, and
+        `best` is the best of them."""
         self.done, self.best = done, best
         self.unproposed.discard(config_key(trial.config))
         if best is not None and best.time_ms is not None:
@@ -57,6 +61,7 @@ class SearchStatus:
             self.last_failed = trial
         if is_new:
             self.new += 1
+            self.latest = elapsed
             self.seconds.update(trial.outcome.seconds)
 
     @property
@@ -76,9 +81,16 @@ class SearchStatus:
     def seconds_left(self, elapsed: float) -> float | None:
         """The estimated time left, by the rate so far and the limit; None without a limit and before FEW new trials."""
         rate = self.per_second(elapsed) if self.new >= FEW or self.done >= self.total else 0.0
+        rate = 0.0 if self.silence(elapsed) else rate
         # Not negative: other machines may measure more configurations of the same study.
         ends = [max(0, self.total - self.done) / rate] if rate else []
         return min([*ends, *([max(0.0, self.limit - elapsed)] if self.limit is not None else [])], default=None)
+
+    def silence(self, elapsed: float) -> str:
+        """`no result for 40 s`, if that is long after the trials before; else empty."""
+        since = elapsed - self.latest
+        usual = self.latest / self.new if self.new else math.inf
+        return f"no result for {duration(since)}" if since > max(SILENT_SECONDS, 10 * usual) else ""
 
     def shares(self) -> list[tuple[str, float]]:
         """The stages of a trial with their shares of the time, 0 to 1, the longest first; empty if not known yet."""
@@ -93,7 +105,7 @@ class SearchStatus:
         parts = [f"{self.known}/{self.expected}", self._best_line()]
         if self.new:
             bottleneck = f", {share[0]} {share[1]:.0%}" if (share := next(iter(self.shares()), None)) else ""
-            parts.append(f"{speed(self.per_second(elapsed))}{bottleneck}")
+            parts.append(self.silence(elapsed) or f"{speed(self.per_second(elapsed))}{bottleneck}")
         if failed := sum(self.failed.values()):
             parts.append(f"{failed} failed")
         if (left := self.seconds_left(elapsed)) is not None:
@@ -127,7 +139,7 @@ class SearchStatus:
             share = max(share, min(1.0, elapsed / self.limit))
         left = self.seconds_left(elapsed)
         ending = f"{duration(left)} left" if left is not None else duration(elapsed)
-        rate = f"  {speed(self.per_second(elapsed))}" if self.new else ""
+        rate = f"  {self.silence(elapsed) or speed(self.per_second(elapsed))}" if self.new else ""
         numbers = f" {self.known}/{total}  {share:4.0%}{rate}  {ending}"
         full, empty = _BAR if has_blocks else _PLAIN_BAR
         length = max(4, min(LONGEST_BAR, width - cells(numbers)))
