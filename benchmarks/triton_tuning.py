@@ -155,13 +155,13 @@ def autotuned(kernel: str, most: int, ahead: bool) -> None:
 
 
 def seconds_of(command: list[str], folder: Path) -> tuple[float, str]:
-    """The wall time of a process with empty caches, and its last line."""
+    """The wall time of a process with empty caches, and its last lines."""
     environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "triton"), "TUNER_CACHE": str(folder / "cache")}
     environment |= {"TUNER_STATE": str(folder / "state"), "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    return time.perf_counter() - began, "; ".join(done.stdout.strip().splitlines()[-2:])
+    return time.perf_counter() - began, "; ".join(done.stdout.strip().splitlines()[-3:])
 
 
 def tuning(kernel: str, most: int, times: int, parts: list[str]) -> None:
