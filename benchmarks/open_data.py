@@ -1,7 +1,7 @@
 """Complete recordings of shipped kernels, for `results/recordings`.
 
     python benchmarks/open_data.py --into results/recordings
-    python benchmarks/open_data.py --into results/recordings --only hgemm --seconds 170
+    python benchmarks/open_data.py --into results/recordings --only "hgemm/09.* 4096" --seconds 170
     python benchmarks/open_data.py --into results/recordings --t4 t4
     python benchmarks/open_data.py --into results/recordings --table
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import time
 from collections.abc import Mapping
@@ -53,7 +54,7 @@ PROBLEMS = (
     Recorded("sgemm3x/wgmma_halves", _SQUARES),
     Recorded("gallery/softmax", ("8192x4096",)),
     Recorded("triton/attention", ("16x2048", "16x1024", "16x4096")),
-    Recorded("gallery/scan", ("67108864",)),
+    Recorded("gallery/scan", ("67108864", "33554432", "134217728")),
     Recorded("gallery/transpose", ("8192x8192",)),
     Recorded("gallery/nbody", ("32768",)),
     Recorded("gallery/matmul_tiled", ("2048x2048x2048",)),
@@ -134,17 +135,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=Path("results/recordings"), help="folder of the recordings")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument(
-        "--only", nargs="*", default=[""], metavar="TEXT", help="kernels whose names contain one of these"
-    )
+    parser.add_argument("--only", nargs="*", default=[""], metavar="REGEX", help="only problems such as these")
     parser.add_argument("--seconds", type=int, default=0, help="break off after so many seconds; 0: never")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--t4", type=Path, metavar="FOLDER")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    chosen = [problem for problem in PROBLEMS if any(text in problem.kernel for text in options.only)]
-    most = max(len(problem.sizes) for problem in chosen)
-    order = [(problem, problem.sizes[i]) for i in range(most) for problem in chosen if i < len(problem.sizes)]
+    most = max(len(problem.sizes) for problem in PROBLEMS)
+    problems = [(problem, problem.sizes[i]) for i in range(most) for problem in PROBLEMS if i < len(problem.sizes)]
+    order = [(p, size) for p, size in problems if any(re.search(only, f"{p.kernel} {size}") for only in options.only)]
     if options.list:
         print("\n".join(f"{problem.kernel} {size}" for problem, size in order))
         return
