@@ -13,6 +13,10 @@ class Damaged(RequestError):
     """A file is not the one that the index describes, or is missing. Other files may be right."""
 
 
+class TooLong(Damaged):
+    """A file has more bytes than the caller allows."""
+
+
 class SharedFiles(Protocol):
     """A shared store that can be read. Its `str()` is for messages.
 
@@ -24,7 +28,8 @@ class SharedFiles(Protocol):
     def read(self, path: str, most: int) -> bytes:
         """The content of a file below the store's root, at most `most` bytes.
 
-        Raises Damaged if the file is missing or longer, and RequestError if the store cannot be read at all.
+        Raises TooLong if the file is longer, Damaged if it is missing, and RequestError if the store cannot be read at
+        all.
         """
 
     def close(self) -> None:
@@ -33,10 +38,13 @@ class SharedFiles(Protocol):
 
 def checked(shared: SharedFiles, path: str, file: SharedFile) -> bytes:
     """The content of a file that is as its index says. Raises Damaged if it is not, and as `SharedFiles.read`."""
-    data = shared.read(path, file.bytes)
     where = f"{shared}/{path}"
+    try:
+        data = shared.read(path, file.bytes)
+    except TooLong:
+        raise Damaged(f"{where}: has more than the {file.bytes} bytes of the index") from None
     if len(data) < file.bytes:
-        raise Damaged(f"{where}: has {len(data)} bytes; the index says {file.bytes}")
+        raise Damaged(f"{where}: has {len(data)} of the {file.bytes} bytes of the index")
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise Damaged(f"{where}: its checksum (SHA-256) is not that of the index")
     return data

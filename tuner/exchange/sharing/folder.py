@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from tuner.errors import RequestError
-from tuner.exchange.sharing.files import Damaged
+from tuner.exchange.sharing.files import Damaged, TooLong
 from tuner.quoting import quoted, shown
 
 
@@ -38,7 +38,7 @@ class SharedFolder:
             raise Damaged(f"{where}: cannot be read: {error.strerror}") from None
         self.bytes_read += len(data)
         if len(data) > most:
-            raise Damaged(f"{where}: has {status.st_size} bytes; at most {most} are allowed")
+            raise TooLong(f"{where}: has {status.st_size} bytes; at most {most} are allowed")
         return data
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import EnvironmentTrouble, RequestError
-from tuner.exchange.sharing.files import Damaged
+from tuner.exchange.sharing.files import Damaged, TooLong
 from tuner.quoting import shown
 from tuner.version import VERSION
 
@@ -145,7 +145,7 @@ class Web:
             self.close()
         if len(data) > most or (length or 0) > most:
             size = f"has {length} bytes" if length is not None else "is longer"
-            raise Damaged(f"{where}: {size}; at most {most} are allowed")
+            raise TooLong(f"{where}: {size}; at most {most} are allowed")
         if length is not None and len(data) < length:
             raise Damaged(f"{where}: ended after {len(data)} of {length} bytes")
         return bytes(data)
