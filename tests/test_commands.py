@@ -39,10 +39,10 @@ LONG = {"check", "cover", "missed", "record", "reproduce"}  # verbs that take mi
 DEMANDING = {"--measure", "--counters", "--sustained", "--storage", "--flush", "--devices", "--write", "--fail-above"}
 DRAWN = ("report --recording", "report sgemm/13", "report sgemm/07", "compare sgemm/13")  # as are pages in tests/report
 SMALL = {  # what runs in place of a command that a GPU would run, or that takes seconds
-    "sgemm/03_naive 128 --device opencl --budget 10": "sgemm/03_naive 16 --device opencl --budget 2",
-    "best sgemm/03_naive 128 --device opencl": "best sgemm/03_naive 16 --device opencl",
-    "run sgemm/03_naive 128 --device opencl": "run sgemm/03_naive 16 --device opencl",
-    "report sgemm/03_naive 128": "report sgemm/03_naive 16",
+    "gallery/coulomb 128x128x256 --device opencl --budget 20": "gallery/coulomb 16x16x16 --device opencl --budget 2",
+    "best gallery/coulomb 128x128x256 --device opencl": "best gallery/coulomb 16x16x16 --device opencl",
+    "run gallery/coulomb 128x128x256 --device opencl": "run gallery/coulomb 16x16x16 --device opencl",
+    "report gallery/coulomb 128x128x256": "report gallery/coulomb 16x16x16",
     "validate spaces/sgemm/12_warptiled.yaml 4096 --compile": "validate spaces/sgemm/03_naive.yaml 4096 --compile",
     "sgemm/07_tiled_1xn 4096": "sgemm/07_tiled_1xn 16 --device opencl --budget 2",
     "run sgemm/07_tiled_1xn 4096": "run sgemm/07_tiled_1xn 16 --device opencl",

@@ -168,6 +168,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     printed = tune("report", *about, "-o", page)
     assert "The default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
     assert "times as fast as the default" not in printed.out
+    assert re.search(r"^ms +spread +tied, .*\n19.3 +110.0% .*\n20 +110.0% ", printed.out, re.MULTILINE), printed.out
     text = page.read_text()
     assert "relative to the best&#x27;s 7.1 ms" in text
     assert "Ties: noise hides which of 2 is the fastest" in text

@@ -10,6 +10,7 @@ from tuner.cli.options import check_file, write_figure
 from tuner.cli.screen import progress
 from tuner.errors import RequestError
 from tuner.quoting import shown
+from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
@@ -82,6 +83,10 @@ def write(
             write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
     title = f"{study.kernel} at {study.problem_text} on {study.recording.device}"
     lines = [title, *study_page.result(findings), *findings.notes]
+    if findings.ties:
+        finalists = [(row, study.finalists[row]) for row in findings.ties]
+        rows = [[f"{f.time_ms:.4g}", f"{f.spread:.1%}", config_text(study.config(row))] for row, f in finalists]
+        lines.append(output.table(("ms", "spread", "tied, by their times in the finals"), rows))
     output.answer(
         as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, *([str(file)] if file else [])])
     )
