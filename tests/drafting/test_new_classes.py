@@ -57,11 +57,19 @@ template <typename T> __global__ void f(T *y, const Vec<T> *x, const Grid<T, int
 def test_a_class_that_cannot_be_passed_is_named_and_no_number(tmp_path: Path, tune: Tune) -> None:
     code = f"""
 #include <utility>
+#define OURS ours
+namespace OURS {{
 template <typename T> struct Info {{ T *data; int sizes[3]; }};
-__global__ void f(float *y, Info<float> x, std::pair<int, int> seeds, int n) {{ {I} if (i < n) y[i] = x.data[i]; }}
+__global__ void f(float *y, Info<float> x, std::pair<int, int> seeds, cudaPitchedPtr rows, int n) {{
+    {I}
+    if (i < n) y[i] = x.data[i];
+}}
+}}
 """
     data, text = drafted(tmp_path, tune, code)
     assert "x is of Info<float>, a struct with the pointer data: let the kernel take the arrays as" in text
+    assert "rows is of cudaPitchedPtr, a struct with the pointer ptr: let the kernel take the arrays as" in text
+    assert data["kernel"] == "ours::f"
     assert "seeds is of pair<int, int>, whose members are not all known: list its `fields:`" in text
     assert (data["operation"]["arguments"][1], data["operation"].get("options")) == ({"name": "x", "fields": []}, None)
 

@@ -107,8 +107,12 @@ static int unused = 1;
 using x = std::ostream;
 struct Pair {{
     float first;
+    static const std::string title;
+    virtual ~Pair() = default;
     friend std::ostream &operator<<(std::ostream &to, const Pair &pair);
 }};
+struct n {{ std::string name; int count(); }};
+struct i : n {{ int number; }};
 TOLD(n)
 {twice("Pair{2 * x[i]}.first")}
 END_OURS

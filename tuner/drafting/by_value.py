@@ -17,6 +17,7 @@ from tuner.space.sources.struct_text import Member, StructDefinitions, dtype
 
 Evaluated = Callable[[str], str]
 Members = Callable[[str], tuple[Member, ...] | None]
+OF_LIBRARIES = {"cudaPitchedPtr": "ptr"}  # structs of CUDA, each with its pointer
 _EMPTY = "{name: empty, dtype: uint8, value: 0}"
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
@@ -162,7 +163,8 @@ class Structs:
 
     def pointers(self, kind: str) -> list[str]:
         """The members of a struct that are pointers."""
-        return [member.name for member in self.get(kind) or () if member.parameter.is_pointer]
+        of_library = [OF_LIBRARIES[kind]] if kind in OF_LIBRARIES else []
+        return of_library or [member.name for member in self.get(kind) or () if member.parameter.is_pointer]
 
     def fields(self, kind: str, sizes: Collection[str], fixed: Mapping[str, int]) -> list[str] | None:
         """The fields of an argument of this type that is passed by value, see `fields`; None if it cannot be. `fixed`

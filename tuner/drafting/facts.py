@@ -335,7 +335,7 @@ class Facts:
     def is_class(self, parameter: Parameter) -> bool:
         """Whether a parameter, or an element of an array, is of a class: no number and no vector."""
         kind = parameter.type
-        return kind in self.classes or "<" in kind or self.structs.defines(kind)
+        return kind in self.classes or "<" in kind or kind in by_value.OF_LIBRARIES or self.structs.defines(kind)
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""

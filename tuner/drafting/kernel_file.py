@@ -151,7 +151,8 @@ class KernelFile:
         names = tuple(re.escape(each.name) for each in kernels)
         try:
             own = includes.joined(includes.parts(self.source, include, kernels=names))
-            return without_comments(self._read_by_compiler(own))
+            text = without_comments(self._read_by_compiler(own))
+            return without_comments(without_others(text, reached(text, kernels, conditions=False)))
         except SpaceError:
             return self.text
 

@@ -16,9 +16,14 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$",
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
-_TEST = re.compile(r"^[ \t]*#[ \t]*(?:if|el)\w*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_DEFAULT = re.compile(
+    r"^[ \t]*#[ \t]*(?:ifndef[ \t]+|if[ \t]*![ \t]*defined\b[ \t(]*)(\w+)[ \t)]*\n[ \t]*#[ \t]*define[ \t]+\1\b[^\n]*\n"
+    r"[ \t]*#[ \t]*endif[^\n]*$",
+    re.MULTILINE,
+)
+_TEST = re.compile(r"^[ \t]*#[ \t]*(?:if|el|pragma)\w*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _EXTENSION = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+OPENCL[^\n]*$", re.MULTILINE)
-_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|el|endif)")
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|el|endif|pragma)")
 _EMPTY = re.compile(  # a condition with nothing in any branch
     r"^[ \t]*#[ \t]*if(?:[^\n]*\\\n)*[^\n]*\n\s*(?:#[ \t]*el(?:[^\n]*\\\n)*[^\n]*\n\s*)*#[ \t]*endif[^\n]*$",
     re.MULTILINE,
@@ -78,8 +83,10 @@ def without_others(code: str, names: frozenset[str]) -> str:
                     end = token.end
     rest, before = _EXTENSION.sub("", "".join([*parts, code[end:]])), ""
     while rest != before:
-        before, used = rest, names.union(*map(_NAME.findall, _TEST.findall(rest)))
-        rest = _EMPTY.sub("", _DEFINED.sub(lambda match: match[0] if match[1] in used else "", rest))  # noqa: B023
+        before, used = rest, names.union(*map(_NAME.findall, _TEST.findall(_DEFAULT.sub("", rest))))
+        for unused in (_DEFAULT, _DEFINED):
+            rest = unused.sub(lambda match: match[0] if match[1] in used else "", rest)  # noqa: B023
+        rest = _EMPTY.sub("", rest)
     return rest
 
 

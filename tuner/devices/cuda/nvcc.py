@@ -109,9 +109,10 @@ class _Compilation:
 
     @property
     def _options(self) -> Sequence[str]:
-        """The options of the source, and the usual standard of C++ unless they name another."""
+        """The options of the source, the usual standard of C++ unless they name another, and the folders of wheels."""
         names_standard = any(option.startswith(_STANDARDS) for option in self.source.options)
-        return self.source.options if names_standard else (STANDARD, *self.source.options)
+        standard = () if names_standard else (STANDARD,)
+        return (*standard, *self.source.options, *toolkit_headers.last_options())
 
     @contextlib.contextmanager
     def _naming_missing_kernels(self) -> Iterator[None]:

@@ -77,3 +77,10 @@ def include_options() -> tuple[str, ...]:
     found = [*(root / "cu13" / "include" for root in roots()), *toolkits()]
     folders = [folder for root in found for folder in (root, root / "cccl") if folder.is_dir()]
     return tuple(f"--include-path={folder}" for folder in folders)
+
+
+@functools.cache
+def last_options() -> tuple[str, ...]:
+    """nvcc's options for the headers of wheels, as of nvidia-curand, that its own toolkit lacks."""
+    folders = (root / "cu13" / "include" for root in roots())
+    return tuple(f"-Xcompiler=-idirafter,{folder}" for folder in folders if folder.is_dir() and "," not in str(folder))

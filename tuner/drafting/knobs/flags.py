@@ -8,7 +8,9 @@ from tuner.drafting.knobs.proposals import Knob, guessed
 from tuner.space.sources import flags
 from tuner.space.sources.preprocessor import remainder
 
-_OF_OTHERS = re.compile(r"_.*|N?DEBUG|WIN32|cl(?:es)?_\w+|FP_FAST_\w+")  # of compilers, drivers and build systems
+_OF_OTHERS = re.compile(
+    r"_.*|N?DEBUG|WIN(?:32|64)|cl(?:es)?_\w+|FP_FAST_\w+"
+)  # of compilers, drivers and build systems
 _OFF_AND_ON = (False, True)
 
 

@@ -28,7 +28,7 @@ _FUNCTION = re.compile(r"\)\s*(?:const\s*)?\{")
 # Names of std that CUDA's library lacks.
 _OF_HOST = re.compile(
     r"w?(?:string|[io]?f?stream|[io]?stringstream)|vector|list|deque|queue|stack|(?:unordered_)?(?:multi)?(?:map|set)"
-    r"|function|thread|mutex|future|(?:unique|shared|weak)_ptr"
+    r"|function|thread|mutex|future|(?:shared|weak)_ptr"
 )
 _ACCESS = frozenset({"public", "private", "protected"})
 ALWAYS = "operator"  # a name that every kernel reaches: `a + b` does not spell it
@@ -44,6 +44,7 @@ class Declaration:
     is_kernel: whether it is marked as a kernel.
     members: those of a class or a namespace.
     is_unmarked: whether it is a constexpr function without a mark, which nvcc's users may call in kernels.
+    is_refused: whether it is a member that NVRTC takes in no class, such as a string.
     """
 
     first: int
@@ -54,6 +55,7 @@ class Declaration:
     members: tuple[Declaration, ...] = ()
     is_namespace: bool = False
     is_unmarked: bool = False
+    is_refused: bool = False
 
     @property
     def host_members(self) -> Iterator[Declaration]:
@@ -89,6 +91,7 @@ class Declarations:
             self.macros[match[1]] = self.macros.get(match[1], "") + match[2]
         self._brace_macros = {name for name, body in self.macros.items() if body.count("{") != body.count("}")}
         self._marks = self._meaning(_DEVICE)
+        self._classes_of_host = set[str]()
         self.all = tuple(self._declarations(0, len(self.tokens)))
 
     @functools.cached_property
@@ -135,7 +138,7 @@ class Declarations:
 
     def _declaration(self, first: int, end: int, in_class: bool) -> Declaration:
         start = at = self.after_template(first)
-        members = tuple[Declaration, ...]()
+        members, is_of_host = tuple[Declaration, ...](), False
         while at < end:
             text, close = self.at(at), self._closes.get(at)
             if text == ";" or text in CLOSE:
@@ -149,6 +152,7 @@ class Declarations:
                 before = {self.at(i) for i in self._outside(start, at)}
                 if not before.isdisjoint(_TYPES) and before.isdisjoint({"enum", "="}):  # no initializer
                     members = tuple(self._declarations(at + 1, close, in_class=True))
+                    is_of_host = self._is_class_of_host(start, at, close, members)
             at = (at if close is None else close) + 1
         last = min(at, end - 1)
         if self._is_prototype(start, last):
@@ -156,8 +160,21 @@ class Declarations:
         is_host = not in_class and not self._has(first, last + 1, {*self._marks, *_CONSTANT})
         if in_class and self._has(start, last, {"friend"}) and self._parameters(start, last) is not None:
             is_host = not self._has(first, last, self._marks)  # a function's: NVRTC refuses one without a mark
-        is_host |= self.at(start) in ("using", "typedef") and self._is_of_host_library(start, last)
-        return Declaration(first, last, self._names(start, last), is_host, members=members)
+        takes_no_place = self.at(start) in ("using", "typedef", "friend", "static")
+        is_foreign = self._is_of_host_library(start, last)
+        names = self._names(start, last)
+        if is_of_host:
+            self._classes_of_host |= names
+        is_refused = is_of_host or (in_class and is_foreign and not takes_no_place)
+        is_host |= is_of_host or (takes_no_place and is_foreign)
+        return Declaration(first, last, names, is_host, members=members, is_refused=is_refused)
+
+    def _is_class_of_host(self, start: int, opening: int, close: int, members: Iterable[Declaration]) -> bool:
+        """Whether NVRTC takes a class no more than a class that it is derived from, and nothing of it is marked for the
+        device."""
+        bases = {self.at(at) for at in range(start, opening)} & self._classes_of_host
+        is_refused = bool(bases) or any(each.is_refused for each in members)
+        return is_refused and self._marks.isdisjoint(self.at(at) for at in range(start, close))
 
     def _function(self, first: int, start: int, opening: int, last: int, in_class: bool) -> Declaration:
         """The function whose body or semicolon is at `opening`."""
@@ -174,7 +191,7 @@ class Declarations:
         named = ALWAYS if self._has(first, before.stop, {ALWAYS}) else self.at(name)
         is_default = last == opening and self.at(last - 2) == "=" and self.at(last - 1) in ("default", "delete")
         words = {self.at(at) for at in before}
-        is_host = not is_default and words.isdisjoint(self._marks)
+        is_host = words.isdisjoint(self._marks) and (not is_default or "virtual" in words)
         is_unmarked = is_host and "constexpr" in words and not in_class and named != ALWAYS
         return Declaration(
             first,
@@ -212,9 +229,12 @@ class Declarations:
         return not {self.at(at) for at in self._outside(first, end)}.isdisjoint(words)
 
     def _is_of_host_library(self, start: int, last: int) -> bool:
-        """Whether a declaration names something of `std` that only hosts have."""
-        every = (at for at in range(start, last) if self.at(at) == "std")
-        return any(_OF_HOST.fullmatch(self.at(at + 2)) for at in every if self.at(at + 1) == "::")
+        """Whether a declaration names something of `std` that only hosts have, or a class that has it."""
+        texts = [self.at(at) for at in self._outside(start, last)]
+        pairs = zip(texts, texts[2:], strict=False)
+        return any((one == "std" and _OF_HOST.fullmatch(other)) for one, other in pairs) or not (
+            self._classes_of_host.isdisjoint(texts[:-1])
+        )
 
     def _is_namespace(self, start: int, opening: int) -> bool:
         words = [self.at(at) for at in range(start, min(opening, start + 3))]

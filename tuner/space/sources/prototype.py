@@ -126,8 +126,10 @@ def prototypes(text: str) -> list[Prototype]:
     lists = {name for name, value in macros if "," in value}  # may expand to several parameters
     types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}  # may expand to a type
     bounds = {"__launch_bounds__", *_BOUNDS.findall(code)}
+    spaces = {name: value for name, value in macros if value.isidentifier()} if "namespace" in code else {}
     kernels, functions = [], []
     for prefix, name, inner, namespace, body in definitions(words(code)):
+        namespace = re.sub(r"\w+", lambda part: spaces.get(part[0], part[0]), namespace)
         is_kernel = bool(portable.intersection(prefix) or _KERNEL_WORDS & set(prefix))
         parameters = _parameters(inner, lists, types, is_kernel)
         if is_kernel:
