@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
@@ -15,9 +16,11 @@ from helpers.processes import Tune
 from helpers.spaces import scope, space
 from tuner.errors import ExpressionError, NoConfiguration
 from tuner.search import drawing
+from tuner.search.budget import Budget
 from tuner.search.listing import counted, listed
 from tuner.search.pool import Pool
-from tuner.space.config import Value
+from tuner.search.strategies import Search
+from tuner.space.config import Config, Value
 
 TEN: dict[str, tuple[Value, ...]] = dict.fromkeys("abcdefghij", tuple(range(10)))  # 10^10 combinations
 EQUAL = [f"{one} == {other}" for one, other in itertools.pairwise("abcdefghij")]
@@ -113,6 +116,19 @@ def test_a_pool_takes_configurations_that_it_lacks() -> None:
     assert [both.config(row) for row in range(len(both))] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     assert pool.including([]) is pool
     assert len(pool.including([{"a": 2, "b": "y"}] * 2)) == 2
+
+
+def test_where_few_configurations_are_considered_the_neighbours_of_the_best_are_among_them() -> None:
+    parameters: dict[str, list[Value]] = {f"p{i}": [1, 2, 4, 8] for i in range(8)}
+    pool = Pool.of_rows(parameters, np.indices((4,) * 8).reshape(8, -1).T.astype(np.uint16))
+
+    def measured(config: Config) -> float:
+        return 1 + sum((math.log2(float(value)) - (1 + i % 3)) ** 2 for i, value in enumerate(config.values()))
+
+    with Search("optuna", pool, Budget(45), seed=1) as search:  # one of 65,536, not one of the 3,000 drawn at random
+        while (config := search.ask()) is not None and measured(config) > 1:
+            search.tell(config, measured(config))
+    assert config is not None
 
 
 def test_a_large_space_without_a_valid_configuration_names_the_restriction() -> None:
