@@ -39,6 +39,7 @@ SLOW_IMPORTS = {  # modules whose import takes a strategy half a second; only th
     "qmc": ("scipy.stats",),
 }
 
+LEAST_LEFT = 1 / 3  # of the time of a budget: so much is left for the search, however long its preparation takes
 POLL_SECONDS = 0.5  # between checks of the deadline while a strategy computes
 
 
@@ -215,7 +216,7 @@ class Search:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """The time of the budget starts at `began`, a time of `time.monotonic`; by default, at the first `ask`. At
-        least half of this time is left at the first `ask`, however early `began` is.
+        least LEAST_LEFT of this time is left at the first `ask`, however early `began` is.
 
         `say` receives a message if the strategy fails and random configurations replace it. `options` are those of
         `Assignment`. Raises RequestError as `check` does.
@@ -255,7 +256,7 @@ class Search:
 
     def _left(self, seconds: float) -> float:
         """What would be left of a budget of `seconds` if the first `ask` were now."""
-        return seconds if self._began is None else max(self._began + seconds - time.monotonic(), seconds / 2)
+        return seconds if self._began is None else max(self._began + seconds - time.monotonic(), LEAST_LEFT * seconds)
 
     def ready(self) -> bool:
         """Whether `ask` returns at once. If not, the strategy's process starts to compute the next configuration."""
