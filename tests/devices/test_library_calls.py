@@ -14,6 +14,7 @@ import pytest
 from tuner.devices.cuda import driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
 from tuner.devices.cuda.blas import chosen_algorithm, cublas_tiles, products
+from tuner.devices.cuda.blas.repeated_calls import BEFORE_CAPTURE
 from tuner.devices.product import Matrices, MatrixProduct
 
 STAND_IN = """
@@ -92,7 +93,30 @@ int cuGraphDestroy(long graph) { return 0; }
 int cuGraphExecDestroy(long graph) { return 0; }
 int cuGraphUpload(long graph, long stream) { return 0; }
 int cuGraphLaunch(long graph, long stream) { launched++; return 0; }
-int cuLaunchKernelEx(void *config, void *function, void **parameters, void **extra) { launched++; return 0; }
+long nodes = 1, kind = 0, programmatic = 0, refused = 0, replayed[7];
+int cuGraphGetNodes(long graph, long *found, long *count) { *found = 5; *count = nodes; return 0; }
+int cuGraphNodeGetType(long node, int *it) { *it = kind; return 0; }
+int cuGraphKernelNodeGetParams_v2(long node, long *it) {
+    unsigned *numbers = (unsigned *)(it + 1);
+    it[0] = 99; it[5] = 4321; it[6] = 8765;
+    for (int i = 0; i < 7; i++) numbers[i] = i + 1;
+    return 0;
+}
+int cuGraphKernelNodeGetAttribute(long node, int number, unsigned *words) {
+    if (number == 4) words[0] = 2, words[1] = words[2] = 1;
+    if (number == 6) words[0] = programmatic;
+    return number > 12;
+}
+struct attribute { int id, padding; unsigned value[16]; };
+struct config { unsigned numbers[7]; long stream; struct attribute *attributes; unsigned count; };
+int cuLaunchKernelEx(struct config *config, long function, long parameters, long extra) {
+    long all[] = {function, parameters, config->numbers[6], config->stream, config->count,
+                  config->count ? config->attributes->value[0] : 0, extra};
+    if (refused) return 1;
+    for (int i = 0; i < 7; i++) replayed[i] = all[i];
+    launched++;
+    return 0;
+}
 """
 PRODUCT = MatrixProduct(
     3, 5, 7, 1, ("float32", "float32", "float32"), Matrices.packed(3, 5), Matrices.packed(3, 7), Matrices.packed(7, 5)
@@ -118,7 +142,8 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
     for module in (products, chosen_algorithm, cublas_tiles):
         monkeypatch.setattr(module, "shared_library", lambda name: library)
-    ctypes.c_long.in_dll(library, "offered").value = 0  # algorithms of cuBLASLt
+    for name in ("offered", "refused"):  # algorithms of cuBLASLt; launches
+        ctypes.c_long.in_dll(library, name).value = 0
     monkeypatch.setattr(chosen_algorithm, "handle_of", chosen_algorithm.handle_of.__wrapped__)
     return driver.Context(0x1234, 0)
 
@@ -188,6 +213,45 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
     assert values("given", 13)[10] == workspace
     launch.on_arrays(arrays(0), None, 1.0, 0.0)
     assert values("given", 13)[10] != workspace, "another stream has a workspace of its own"
+
+
+@pytest.mark.parametrize("differs", ["", "nodes", "kind", "programmatic", "refused"])
+def test_a_repeated_call_of_one_kernel_is_launched_without_the_library(
+    library: ctypes.CDLL, context: Any, differs: str
+) -> None:
+    for name, value in {
+        "offered": 1,
+        "nodes": 1,
+        "kind": 0,
+        "programmatic": 0,
+        "refused": 0,
+        "current": 0x1234,
+    }.items():
+        ctypes.c_long.in_dll(library, name).value = value
+    if differs:
+        ctypes.c_long.in_dll(library, differs).value += 1
+    launch = products.launch(PRODUCT, [], Readers([], 0, None, lambda arrays: []), context)
+    assert launch is not None
+    given, replayed = (
+        (ctypes.c_long * count).in_dll(library, name) for count, name in ((13, "given"), (7, "replayed"))
+    )
+
+    def run(first: int = 4096, factor: float = 1.0) -> tuple[int, int]:
+        """The stream on which cuBLASLt, and on which the driver enqueued it; -1 for none."""
+        given[12] = replayed[3] = -1
+        launch.on_arrays(arrays(8, first), None, factor, 0.0)
+        return given[12], replayed[3]
+
+    assert [run() for _ in range(BEFORE_CAPTURE)] == [(8, -1)] * BEFORE_CAPTURE
+    if differs:
+        assert [run(), run()] == [(8, -1)] * 2
+        return
+    assert run()[1] == 8, "it has been captured on a stream apart, and launched"
+    assert run() == (-1, 8)
+    assert [*replayed] == [99, 4321, 7, 8, 1, 2, 8765], "its kernel, parameters, shared memory, stream, cluster, extra"
+    assert run(first=1 << 20) == (8, -1), "other arrays"
+    assert run(factor=2.0) == (8, -1)
+    assert run() == (-1, 8)
 
 
 def test_what_cublaslt_says_of_a_product_is_told_as_tiles(library: ctypes.CDLL, context: Any) -> None:

@@ -20,6 +20,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.builds import build_cache
 from tuner.devices.cuda.blas import products as cublas_products
+from tuner.devices.cuda.blas.repeated_calls import BEFORE_CAPTURE
 from tuner.errors import ArgumentError
 from tuner.families import products
 from tuner.families.family import find
@@ -115,6 +116,37 @@ def test_a_graph_captures_kernels_and_the_library(torch: Any, gemm: Any) -> None
     C.zero_()
     graph.replay()
     torch.testing.assert_close(C, A @ B, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(300, 200, 104), (64, 64, 9000), (256, 512, 4096)])
+def test_repeated_calls_of_the_library_multiply_what_the_arrays_hold(shape: tuple[int, int, int], torch: Any) -> None:
+    m, n, k = shape
+
+    def drawn(rows: int, columns: int) -> Any:
+        return torch.randn(rows, columns, device="cuda").bfloat16()
+
+    def check() -> None:
+        torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=2e-2, atol=1e-3 * k)
+
+    for calls in (
+        20,
+        BEFORE_CAPTURE,
+    ):  # a graph captures a call after it has become a launch, and that which becomes one
+        a, b, c = drawn(m, 2 * k)[:, :k], drawn(k, n), torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
+        assert tuner.matmul.explain(a, b, c).kernel.startswith("library")
+        for _ in range(calls):
+            a.normal_()
+            c.fill_(math.nan)
+            tuner.matmul(a, b, c)
+            check()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            tuner.matmul(a, b, c)
+        for _ in range(3):
+            a.normal_()
+            c.fill_(math.nan)
+            graph.replay()
+            check()
 
 
 def test_a_call_goes_to_the_stream_that_is_named_or_current(torch: Any, gemm: Any) -> None:

@@ -156,23 +156,33 @@ class Stream:
         self.context.release("cuStreamDestroy_v2", self.handle)
 
 
-class Graph:
-    """A graph of what a call enqueues on a stream, which is launched on the default stream."""
+class Captured:
+    """What a call enqueues on a stream, captured instead of run."""
 
-    def __init__(self, context: Context, stream: Stream, call: Callable[[], None], action: str) -> None:
+    def __init__(self, context: Context, stream: Stream, call: Callable[[], object], action: str) -> None:
         """Raises LaunchError, whose message begins with `action`, and the errors of `call`."""
-        graph, self.handle, self._action = ctypes.c_void_p(), ctypes.c_void_p(), action
-        self.context = context
+        self.context, self.handle = context, ctypes.c_void_p()
         context.call(action, "cuStreamBeginCapture_v2", stream.handle, _RELAXED)
         try:
             with context.active():
                 call()
         finally:
-            context.call(action, "cuStreamEndCapture", stream.handle, ctypes.byref(graph))
-        try:
-            context.call(action, "cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
-        finally:
-            context.call(action, "cuGraphDestroy", graph)
+            context.call(action, "cuStreamEndCapture", stream.handle, ctypes.byref(self.handle))
+
+    def __del__(self) -> None:
+        self.context.release("cuGraphDestroy", self.handle)
+
+
+class Graph:
+    """A graph of what a call enqueues on a stream, which is launched on the default stream."""
+
+    def __init__(self, context: Context, stream: Stream, call: Callable[[], None], action: str) -> None:
+        """Raises LaunchError, whose message begins with `action`, and the errors of `call`."""
+        self.handle, self._action, self.context = ctypes.c_void_p(), action, context
+        graph = Captured(context, stream, call, action)
+        context.call(
+            action, "cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph.handle, ctypes.c_ulonglong(0)
+        )
         context.call(action, "cuGraphUpload", self.handle, stream.handle)  # the first launch would do it
         context.call(action, "cuStreamSynchronize", stream.handle)
         self._launch = functools.partial(context.cuda.cuGraphLaunch, self.handle, None)

@@ -32,7 +32,7 @@ EMPTY = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty()
 SIZE = 16  # of the product
 STEPS = 4  # of the graph
 ROUNDS, CALLS = 8, 24
-FILE = "host_times.json"
+FILE = "call_times.json"
 MOST_CHARACTERS = 100_000
 
 

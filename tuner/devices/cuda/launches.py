@@ -22,7 +22,7 @@ _MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
 _NON_PORTABLE_CLUSTER = 14  # of CUfunction_attribute
 _MULTIPROCESSORS, _CAPABILITY_MAJOR = 16, 75  # of CUdevice_attribute
 _PROGRAMMATIC_SINCE = 9  # the compute capability from which launches may be programmatic
-_COOPERATIVE, _CLUSTER_DIMENSION, _PROGRAMMATIC = 2, 4, 6  # of CUlaunchAttributeID
+COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC = 2, 4, 6  # of CUlaunchAttributeID
 _ENCODED, _ENCODED_ALIGNMENT = 3, 64  # result of `_kind`; bytes
 MOST_ENCODED = 1024  # contents of encoded arguments that a launch keeps
 PORTABLE_CLUSTER = 8  # blocks per cluster that every GPU with clusters supports
@@ -132,18 +132,30 @@ class _Config(ctypes.Structure):
 
 def configured(geometry: Geometry, stream: int = 0, programmatic: bool = False) -> _Config:
     """The driver's configuration of a launch. It keeps its attributes alive."""
-    values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if geometry.cooperative else []
+    values: list[tuple[int, tuple[int, ...]]] = [(COOPERATIVE, (1,))] if geometry.cooperative else []
     if math.prod(geometry.cluster) > 1:
-        values.append((_CLUSTER_DIMENSION, geometry.cluster))
+        values.append((CLUSTER_DIMENSION, geometry.cluster))
     if programmatic:
-        values.append((_PROGRAMMATIC, (1,)))
-    attributes = (_Attribute * len(values))()
-    for attribute, (number, words) in zip(attributes, values, strict=True):
+        values.append((PROGRAMMATIC, (1,)))
+    return config_of(geometry.grid, geometry.block, geometry.shared_memory, stream, values)
+
+
+def config_of(
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_memory: int,
+    stream: int,
+    attributes: Sequence[tuple[int, Sequence[int]]],
+) -> _Config:
+    """The driver's configuration of a launch with these attributes: their numbers and 32-bit words. It keeps them
+    alive."""
+    kept = (_Attribute * len(attributes))()
+    for attribute, (number, words) in zip(kept, attributes, strict=True):
         attribute.id = number
         attribute.value[: len(words)] = words
-    address = ctypes.addressof(attributes) if values else None
-    config = _Config(*geometry.grid, *geometry.block, geometry.shared_memory, stream, address, len(values))
-    config.keep = attributes
+    address = ctypes.addressof(kept) if attributes else None
+    config = _Config(*grid, *block, shared_memory, stream, address, len(attributes))
+    config.keep = kept
     return config
 
 

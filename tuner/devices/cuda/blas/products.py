@@ -15,6 +15,7 @@ from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.cuda.blas import chosen_algorithm, gemm
 from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
+from tuner.devices.cuda.blas.repeated_calls import RepeatedCall, kernel_of
 from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
@@ -64,15 +65,19 @@ def _call(
         """The call for these addresses, stream and factors in this thread, whose arguments are checked once."""
         *addresses, stream, alpha, beta = key
         check(addresses)
-        prepared = None
+        if len(threads.calls) >= MOST_KEPT:
+            threads.calls.clear()
+        prepared: Callable[[], int] | None = None
         if algorithm is not None:
             with contextlib.suppress(LaunchError):  # there is no memory for a workspace
                 workspace = functools.partial(workspaces.at, stream, context)
-                prepared = algorithm.call(addresses, stream, (alpha, beta), workspace)
+                on_stream = functools.partial(algorithm.call, addresses, factors=(alpha, beta), workspace=workspace)
+                if (call := on_stream(stream)) is not None:
+                    captured = functools.partial(_captured, on_stream, stream, context)
+                    replace = functools.partial(threads.calls.__setitem__, key)
+                    prepared = RepeatedCall(call, captured, replace)
         if prepared is None:
             prepared = _by_default(product, addresses, handles.at(stream, context), (alpha, beta))
-        if len(threads.calls) >= MOST_KEPT:
-            threads.calls.clear()
         threads.calls[key] = prepared
         return prepared
 
@@ -95,6 +100,18 @@ def _call(
             raise LaunchError(f"launching cuBLAS: status {status}")
 
     return ProductLaunch(on_arrays, at)
+
+
+def _captured(
+    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: driver.Context
+) -> Callable[[], int] | None:
+    """The kernel of a call on `stream`, launched without the library; None if the call is not one kernel. `on_stream`
+    returns the call on any stream, with the workspace of `stream`."""
+    with contextlib.suppress(LaunchError):
+        apart = _APART.at(context)
+        call = on_stream(apart.handle.value or 0)
+        return None if call is None else kernel_of(context, apart, call, stream)
+    return None
 
 
 def _by_default(
@@ -131,6 +148,24 @@ class _Prepared(threading.local):
     def __init__(self) -> None:
         self.calls: dict[tuple[Any, ...], Callable[[], int]] = {}
         self.current_context = driver.context_reader()
+
+
+class _Apart(threading.local):
+    """A stream of each context for captures, by thread."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, driver.Stream] = {}
+
+    def at(self, context: driver.Context) -> driver.Stream:
+        """This thread's stream of a context. Raises LaunchError."""
+        number = context.handle.value or 0
+        if number not in self._streams:
+            with context.apart_from_capture():
+                self._streams[number] = driver.Stream(context)
+        return self._streams[number]
+
+
+_APART = _Apart()
 
 
 def _operation(matrices: Matrices) -> int:
