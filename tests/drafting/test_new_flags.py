@@ -138,6 +138,13 @@ OF_TWO_COMPILERS = """\
 #else
 #define ROOT sqrt
 #endif
+#ifdef HALVES
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#include <halves.h>
+#endif
+#ifndef OTHERS
+#define OTHERS 4
+#endif
 #define LANES 8
 typedef struct { REAL3 place[2]; short kind; } Body;
 DEVICE float root(float a) {

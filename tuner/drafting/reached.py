@@ -22,7 +22,7 @@ _DEFAULT = re.compile(
     re.MULTILINE,
 )
 _TEST = re.compile(r"^[ \t]*#[ \t]*(?:if|el|pragma)\w*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
-_EXTENSION = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+OPENCL[^\n]*$", re.MULTILINE)
+_NO_CODE = re.compile(r"^[ \t]*#[ \t]*(?:pragma[ \t]+(?:OPENCL|once)|include)\b[^\n]*$", re.MULTILINE)
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|el|endif|pragma)")
 _EMPTY = re.compile(  # a condition with nothing in any branch
     r"^[ \t]*#[ \t]*if(?:[^\n]*\\\n)*[^\n]*\n\s*(?:#[ \t]*el(?:[^\n]*\\\n)*[^\n]*\n\s*)*#[ \t]*endif[^\n]*$",
@@ -81,7 +81,7 @@ def without_others(code: str, names: frozenset[str]) -> str:
                 if not token.is_directive or (is_whole and _CONDITION.match(token.text)):
                     parts += [code[end : token.start], re.sub(r"[^\n]", " ", token.text)]
                     end = token.end
-    rest, before = _EXTENSION.sub("", "".join([*parts, code[end:]])), ""
+    rest, before = _NO_CODE.sub("", "".join([*parts, code[end:]])), ""
     while rest != before:
         before, used = rest, names.union(*map(_NAME.findall, _TEST.findall(_DEFAULT.sub("", rest))))
         for unused in (_DEFAULT, _DEFINED):
