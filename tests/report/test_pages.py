@@ -183,7 +183,7 @@ def test_a_ladder_is_drawn_against_the_library_and_the_ceiling(tmp_path: Path, t
     page = tmp_path / "ladder.html"
     done = tune("compare", "sgemm", "--size", "4096", "--device", "H200", "-o", page)
     assert done.status == 0, done.err
-    for width, dark in ((NARROW, False), (WIDE, True)):
+    for width, dark in ((NARROW, False), (MIDDLE, False), (WIDE, True)):
         visit = tab.visit(page, width, dark)
         assert (visit.requests, visit.errors) == ([], [])
         assert tab.value("document.documentElement.scrollWidth") == width
