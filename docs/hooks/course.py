@@ -57,7 +57,7 @@ def _page(step: Step, before: Step | None, ladder: Ladder, space: Space, stems: 
     fence = "c" if source.suffix == ".c" else "cpp"
     return "\n\n".join(
         [
-            f"# {step.kernel}\n\n*{space.title}.*",
+            f"# {step.kernel}\n\nThis page is for people who take [the course](../course.md). *{space.title}.*",
             "## What changes, and why it is faster",
             _linked(_prose(header(text)), stems, step.kernel),
             "## What it reaches",
