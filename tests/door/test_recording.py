@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import kernel_tuner
@@ -126,9 +127,11 @@ def test_nothing_is_written_over_and_a_script_without_a_call_is_named(script: Pa
 
 def test_afterwards_kernel_tuner_is_itself(script: Path, tmp_path: Path, tune) -> None:
     own = kernel_tuner.tune_kernel, kernel_tuner.run_kernel
+    folders = list(sys.path)
     assert tune("new", "--from-script", script, "--output", tmp_path / "spaces").status == 0
     assert (kernel_tuner.tune_kernel, kernel_tuner.run_kernel) == own
     assert own[0].__module__ == "kernel_tuner.interface"
+    assert sys.path == folders
 
 
 def test_the_use_of_results_by_their_type_ends_a_script_and_any_other_error_is_named(tmp_path: Path, tune) -> None:

@@ -30,18 +30,23 @@ def run(words: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def replaced(tune: Callable[..., Any]) -> Iterator[None]:
-    """A block in which `tune` and our `run_kernel` are in the place of Kernel Tuner's."""
+    """A block in which `tune` and our `run_kernel` are in the place of Kernel Tuner's.
+
+    Afterwards, the arguments and the path of this process are what they were.
+    """
     import kernel_tuner
 
     from tuner import door
 
     own = kernel_tuner.tune_kernel, kernel_tuner.run_kernel
+    words, folders = list(sys.argv), list(sys.path)
     replace(tune)
     vars(door)["tune_kernel"] = tune  # of a script that imports ours
     try:
         yield
     finally:
         replace(*own)
+        sys.argv[:], sys.path[:] = words, folders
         del vars(door)["tune_kernel"]
 
 

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from tuner.tuning.crew.crews import Crews
     from tuner.tuning.request import CheckedRequest
 
-TRIED = 5  # configurations: the first ones may fail for other reasons
+TRIED = 5  # configurations that have a result: it may be wrong for other reasons
+MOST_TRIED = 10  # with those that have none
 RUN_SECONDS = 0.2  # of runs, after which one right configuration is enough
 AHEAD = 256  # configurations of the search that may be built meanwhile
 
 
 def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bool:
-    """Whether some of the first configurations are right on poisoned outputs, and none of them on restored ones alone.
+    """Whether some configurations are right on poisoned outputs, and none of these on restored ones alone.
 
     `checked` is the request of the search on restored arrays, and `poisoned` its task on poisoned outputs. The first
     configurations of the search are built meanwhile. Raises DeviceError, RequestError and NoConfiguration as a run
@@ -45,7 +46,7 @@ def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bo
     with crews.on(poisoned, checked.device_ids) as crew:
         first = _first(listed(poisoned.space, crew.scope), checked, declared_or_first(poisoned.space, crew.scope))
         crew.build_ahead(first)
-        outcomes = _tried(crew, first[:TRIED])
+        outcomes = _tried(crew, first)
     wrong = [config for config, outcome in outcomes if outcome.rejection is not None]
     is_right = any(outcome.failure is None for _, outcome in outcomes)
     return is_right and not need_content(crews, checked, wrong)
@@ -54,17 +55,21 @@ def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bo
 def _tried(crew: Crew, configs: Sequence[Config]) -> list[tuple[Config, Outcome]]:
     """Some configurations that have a result, and their outcomes; no more once one is right and the runs take long.
 
-    The search measures them all again. What the others would tell, its end tells too.
+    They are those that are built first, because one build may take longer than all others. The search measures them
+    again. What the others would tell, its end tells too.
     """
     outcomes: list[tuple[Config, Outcome]] = []
-    seconds = 0.0
-    for config in configs:
+    seconds, left = 0.0, list(configs)
+    for _ in range(min(MOST_TRIED, len(configs))):
+        config = crew.first_built(left)
+        left.remove(config)
         outcome = _outcome(crew, config)
         if outcome is None:
             continue
         outcomes.append((config, outcome))
         seconds += outcome.seconds.get(VERIFY, 0.0) + outcome.seconds.get(MEASURE, 0.0)
-        if seconds > RUN_SECONDS and any(each.failure is None for _, each in outcomes):
+        is_enough = seconds > RUN_SECONDS and any(each.failure is None for _, each in outcomes)
+        if is_enough or len(outcomes) == TRIED:
             break
     return outcomes
 

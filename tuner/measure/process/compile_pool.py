@@ -132,6 +132,19 @@ class CompilePool:
         self._workers.resume()
         futures.wait(builds, seconds, futures.FIRST_COMPLETED)
 
+    def first_built(self, configs: Sequence[Config], seconds: float) -> Config | None:
+        """The first of these configurations that is built; None if none is after `seconds`.
+
+        If no build of them is queued, it is the first of all.
+        """
+        with self._queueing:
+            builds = {n: build for n, each in enumerate(configs) if (build := self._builds.get(config_key(each)))}
+        if not builds:
+            return configs[0]
+        self._workers.resume()
+        futures.wait(builds.values(), seconds, futures.FIRST_COMPLETED)
+        return next((configs[number] for number, build in builds.items() if build.done()), None)
+
     def wait(self, config: Config) -> None:
         """Wait until `config` has been built, or the pool is closed.
 

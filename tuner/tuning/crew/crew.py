@@ -19,7 +19,7 @@ from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.process.task import Task
 from tuner.space.scope import Scope
-from tuner.tuning.crew.run import CrewRun, TrialListener
+from tuner.tuning.crew.run import POLL_SECONDS, CrewRun, TrialListener
 from tuner.tuning.ledger.trial import RESUME
 
 if TYPE_CHECKING:
@@ -129,6 +129,17 @@ class Crew:
         compiler = self.lead.compiler if space.compiler == self.task.space.compiler else None
         self._compile_pool.switch_to(space, self.scope, self.device, compiler)
         self._compile_pool.wait(config)
+
+    def first_built(self, configs: Sequence[Config]) -> Config:
+        """One of these configurations, of which `build_ahead` builds some: the first one that is built.
+
+        Raises as `Supervisor.get_ready` does.
+        """
+        assert self._compile_pool is not None
+        self.lead.get_ready()  # while builds go on
+        while (config := self._compile_pool.first_built(configs, POLL_SECONDS)) is None:
+            pass
+        return config
 
     def measured(self, config: Config) -> Outcome:
         """The outcome of a configuration on the first device, beside any search. Raises as `CompilePool.wait` and
