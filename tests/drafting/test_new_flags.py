@@ -146,7 +146,8 @@ OF_TWO_COMPILERS = """\
 #define OTHERS 4
 #endif
 #define LANES 8
-typedef struct { REAL3 place[2]; short kind; } Body;
+#define PLACES ((64 / 8) / sizeof(int))
+typedef struct { REAL3 place[PLACES]; short kind; } Body;
 DEVICE float root(float a) {
 #ifdef WARPED
     if (a > LANES) {

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tuner.drafting.reached import aliases, resolved
 from tuner.errors import ExpressionError
+from tuner.lockless import cached_property
 from tuner.space import expressions, structs
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
@@ -20,6 +21,8 @@ Members = Callable[[str], tuple[Member, ...] | None]
 OF_LIBRARIES = {"cudaPitchedPtr": "ptr"}  # structs of CUDA, each with its pointer
 _EMPTY = "{name: empty, dtype: uint8, value: 0}"
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
+_EXPRESSION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()+*/-]+\))[ \t]*$", re.MULTILINE)
+MOST_MACROS = 5  # that an extent is expanded through
 _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
 
 
@@ -203,4 +206,18 @@ class Structs:
         return self.get(parameter.type) if is_array else None
 
     def _evaluated(self, extent: str) -> str:
-        return evaluated(extent, self._constants)
+        for _ in range(MOST_MACROS):
+            extent = re.sub(r"[A-Za-z_]\w*", lambda name: self._computed.get(name[0], name[0]), extent)
+        extent = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", self._sizeof, extent)
+        return evaluated(extent.replace("/", "//"), self._constants)
+
+    def _sizeof(self, match: re.Match[str]) -> str:
+        """The bytes of a type, or the text if it is no number."""
+        dtype = Parameter("", resolved(match[1], self._aliases), False, False).dtype
+        return match[0] if dtype is None else str(DTYPES[dtype].itemsize)
+
+    @cached_property
+    def _computed(self) -> dict[str, str]:
+        """The macros that are expressions, as `(BITS / 32)`, by name; a number has its value in the constants."""
+        found = dict(_EXPRESSION.findall("\n".join(reversed(self._texts))))
+        return {name: text for name, text in found.items() if name not in self._constants}
