@@ -203,6 +203,27 @@ def test_fewer_processors_than_threads_are_a_condition_on_opencl(plain: None) ->
     assert opened({}, first) == "{'processors': 1}"
 
 
+PLACES = """
+import os
+from tuner import devices
+device = devices.open_apart("opencl")
+bound = [places for task in os.listdir("/proc/self/task") if len(places := os.sched_getaffinity(int(task))) == 1]
+print(device.conditions.values, sorted(place for places in bound for place in places))
+"""
+
+
+@pytest.mark.skipif(PROCESSORS == "1", reason="needs two processors")
+@pytest.mark.skipif(os.sched_getaffinity(0) != set(range(os.cpu_count() or 1)), reason="needs all processors")
+def test_a_process_that_times_has_each_thread_on_a_processor_of_its_own_unless_a_variable_places_them(
+    plain: None,
+) -> None:
+    def told(*variables: str) -> str:
+        return run("env", *variables, ROOT / ".venv/bin/python", "-c", PLACES).stdout.strip()
+
+    assert told() == f"{{}} {[*range(os.cpu_count() or 1)]}"
+    assert told("POCL_AFFINITY=0") == "{} []"
+
+
 @pytest.mark.slow
 def test_pocl_builds_again_for_settings_that_its_own_cache_ignores(
     plain: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -160,14 +160,14 @@ def test_a_difference_must_show_in_each_process() -> None:
 
 
 @pytest.mark.slow
-def test_a_second_process_times_what_the_first_one_does_not_separate(
+def test_further_processes_time_what_the_earlier_ones_do_not_separate(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(final_round, "SITTINGS", 2)  # as for a user
+    monkeypatch.setattr(final_round, "SITTINGS", 3)  # a user has one more
     log = tmp_path / "log"
     note = f'FILE *file = fopen("{log}", "a"); fprintf(file, "%d\\n", getppid()); fclose(file);'
     text = c_kernel("noting", f"{MULTIPLY}{note} if (v == 2) usleep(50000);", "#include <stdio.h>")
-    for values, processes in (("[0, 1]", 2), ("[0, 2]", 1)):
+    for values, processes in (("[0, 1]", 3), ("[0, 2]", 1)):
         log.write_text("")
         tuned = tuner.tune(stage(text, "noting", f"{{v: {values}}}"), 16, device="host", results=tmp_path / values)
         assert len(set(log.read_text().split())) == processes

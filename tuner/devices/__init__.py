@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
     "compiler_modules", "count", "count_ahead", "elsewhere", "for_space", "forkable_packages", "is_name", "kinds_of",
-    "open_device", "several", "shared", "split",
+    "open_apart", "open_device", "several", "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -80,6 +80,15 @@ def open_device(name: str) -> Device:
             raise DeviceError(f"device {quoted(name)}: {lacking}; use --device opencl or host")
         raise DeviceError(f"device {quoted(name)}: {backend.package} is not installed; pip install {backend.package}")
     return backend.open(number)
+
+
+def open_apart(name: str) -> Device:
+    """The device `name`, opened first of all in a process that times it: threads of a processor stay apart. Raises
+    DeviceError."""
+    backend = BACKENDS[split(name)[0]]
+    if backend.is_installed:
+        backend.start_apart()
+    return open_device(name)
 
 
 def shared(name: str) -> Device:

@@ -51,7 +51,7 @@ def main() -> None:
     with channel.reporting():
         task = next(requests)
         snapshot.adopt(task["files"])
-        device = devices.open_device(task["device"])
+        device = devices.open_apart(task["device"])
         channel.isolate(device)
         function_objects.answered_by(channel.ask)
         judge = CandidateJudge(

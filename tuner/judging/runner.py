@@ -55,7 +55,7 @@ def main() -> None:
         isolation = Confinement()
         if task["processor"]:
             isolation.apart()
-        device = devices.open_device(task["device"])
+        device = devices.open_apart(task["device"])
         memory = SharedMemory(task["size"], task["memory"])
         launches = _Launches(device, memory, out_of_reach(task["go"]), out_of_reach(task["done"]), task["processor"])
         if task["processor"]:

@@ -7,6 +7,7 @@ BACKEND = Backend(
     language="opencl",
     count=deferred(f"{__name__}.device", "count"),
     open=deferred(f"{__name__}.device", "OpenCLDevice"),
+    start_apart=deferred(f"{__name__}.device", "start_apart"),
     compiler=None,
     needs="a driver and pyopencl",
     package="pyopencl",

@@ -55,6 +55,16 @@ def count() -> int:
     return len(_devices())
 
 
+def start_apart() -> None:
+    """Start PoCL's threads, unless they have been started, each on a processor of its own.
+
+    Otherwise the system often wakes two of them up on one processor while another one is idle, where they stay for as
+    long as a short kernel takes.
+    """
+    with processor_settings.apart():
+        count()
+
+
 @functools.cache
 def _numbers() -> dict[cl.Device, int]:
     return {device: number for number, device in enumerate(_devices())}

@@ -5,7 +5,9 @@ Those that select devices, name caches, limit memory or print are not here.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import pyopencl as cl
 
@@ -21,8 +23,9 @@ COUNTS = (  # variables that set the number of compute units, which a device tel
     "CPU_MAX_COMPUTE_UNITS",
     "DPCPP_CPU_NUM_CUS",
 )
+AFFINITY = "POCL_AFFINITY"
 THREADS: Settings = {  # how PoCL places threads, and shares out work-groups
-    "POCL_AFFINITY": 0,
+    AFFINITY: 0,
     "POCL_TBB_GRAIN_SIZE": "",
     "POCL_TBB_PARTITIONER": "auto",
 }
@@ -76,6 +79,24 @@ def conditions(device: cl.Device, is_pocl: bool) -> Conditions:
     if is_pocl and settings.read(GROUP) != "":
         counts[GROUP], defaults[GROUP] = device.max_work_group_size, LARGEST_GROUP
     return Conditions.of({**settings.effective(variables), **counts}, {**variables, **defaults})
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """A block in which PoCL starts each of its threads on a processor of its own.
+
+    Nothing happens if a variable sets the number of threads or their places, or if this process may not run on all
+    processors of the machine: PoCL takes the first processors, whichever are allowed.
+    """
+    processors = set(range(os.cpu_count() or 1))
+    if any(settings.read(name) != "" for name in (AFFINITY, *COUNTS)) or os.sched_getaffinity(0) != processors:
+        yield
+        return
+    os.environ[AFFINITY] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[AFFINITY]  # it is no condition of a trial that a user has set
 
 
 def _counts(device: cl.Device) -> tuple[dict[str, Value], dict[str, Value]]:

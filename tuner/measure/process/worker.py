@@ -59,7 +59,7 @@ def main() -> None:
         importing = threading.Thread(target=_import_ahead, args=(task,))
         importing.start()  # while the device opens
         threading.Thread(target=_import_library, args=(task,), daemon=True).start()  # which only some answers need
-        device = devices.open_device(task["device"])
+        device = devices.open_apart(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
         channel.isolate(device)
         function_objects.answered_by(channel.ask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ RIVAL = 1.05  # times the fastest; slower calls need no precise median
 RESOLUTION = 0.001  # largest relative standard error of a precise median
 UNCHECKED = 9  # runs in `Stopwatch.unchecked`
 LONGER = 4  # times as many rounds and seconds while the times are noise
+_CHANCE = random.SystemRandom()
 
 
 def spread(times: Sequence[float]) -> float:
@@ -119,15 +121,16 @@ def interleave(
     went_wrong: Callable[[int, WrongResult], None] = lambda *_: None,
     most_rounds: int = MAX_ROUNDS,
 ) -> Rounds:
-    """Time every call once per round, after a warm-up round.
+    """Time every call once per round, in an order that chance decides, after a warm-up round.
 
     There are MIN_ROUNDS to `most_rounds` rounds in about `seconds`. They end early once the median times of the fastest
     call and its rivals are precise. While the fastest call's times are noise, there may be LONGER times as many.
 
     Interleaved calls all run at the device's working clocks; a call timed alone after a compilation finds an idle
-    device. All calls of a round use the same inputs, and times are normalised by input set, because a kernel's work may
-    depend on its inputs. A call that is wrong in a round skips later ones, and `went_wrong` is called at once with its
-    position and error. Raises LaunchError if a call fails to run.
+    device. What a call leaves in the caches changes the time of the next one, which is another one in each round. All
+    calls of a round use the same inputs, and times are normalised by input set, because a kernel's work may depend on
+    its inputs. A call that is wrong in a round skips later ones, and `went_wrong` is called at once with its position
+    and error. Raises LaunchError if a call fails to run.
     """
     times: dict[int, list[float]] = {position: [] for position in range(len(calls))}
     errors: dict[int, WrongResult] = {}
@@ -144,7 +147,7 @@ def interleave(
 
     while times and (rounds <= MIN_ROUNDS or continues()):
         input_sets.append(stopwatch.pin_inputs(len(times)))
-        for position in list(times):
+        for position in _CHANCE.sample([*times], len(times)):
             try:
                 times[position].append(stopwatch.time(calls[position]))
             except WrongResult as error:

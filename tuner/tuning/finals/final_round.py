@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_ROOM = "out of memory"  # a failure's reason
-SITTINGS = 2  # processes in which finalists are timed
+SITTINGS = 4  # processes in which finalists are timed
+FIRST, LATER = 0.5, 0.25  # the shares of the rounds that the first process has, and each later one
 OPEN = 0.03  # relative difference in one process that may be a tie in another one
 
 
@@ -52,42 +53,40 @@ class FinalRound:
     ) -> None:
         """`sustained` and `quick` are those of `Bench.finals`; `noted` is called with messages for the user."""
         self._worker, self._ledger, self._noted = worker, ledger, noted
-        seconds = QUICK_SECONDS if quick else FINAL_SECONDS
+        self._seconds = QUICK_SECONDS if quick else FINAL_SECONDS
         # On a processor, times depend on where a process has its memory and its code.
         may_differ = worker.device.on_processor and worker.task.method.objectives == ("time",)
-        self._sittings = sittings = SITTINGS if may_differ and sustained is None and not quick else 1
-        self._finals = functools.partial(
-            worker.finals,
-            seconds=seconds / sittings,
-            sustained=sustained,
-            quick=quick,
-            most_rounds=MAX_ROUNDS // sittings,
-        )
+        self._sittings = SITTINGS if may_differ and sustained is None and not quick else 1
+        self._finals = functools.partial(worker.finals, sustained=sustained, quick=quick)
         self._failures: dict[ConfigKey, str] = {}
         self.bits: dict[ConfigKey, Bits] = {}
 
     def measured(self, trials: Sequence[Trial]) -> Finals:
         """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure.
 
-        On a processor, trials take part in rounds of a second process, whose arrays and code lie elsewhere in memory,
-        if those of the first one do not say which is the fastest.
+        On a processor, trials take part in rounds of further processes, whose arrays and code lie elsewhere in memory,
+        as long as the rounds so far do not say which is the fastest.
         """
-        finals = self._measured(trials)
-        if self._sittings == 1 or not _is_open(finals.candidates) or finals.rounds <= MIN_ROUNDS:
-            return finals  # where runs are long, a few rounds take as much time as there is
-        self._worker.close()
-        right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
-        return finals.and_later(self._measured([trials[place] for place in right]), right)
+        finals = self._measured(trials, 1 if self._sittings == 1 else FIRST)
+        for _ in range(1, self._sittings):
+            if not _is_open(finals.candidates) or finals.rounds <= MIN_ROUNDS:
+                break  # where runs are long, a few rounds take as much time as there is
+            self._worker.close()
+            right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
+            finals = finals.and_later(self._measured([trials[place] for place in right], LATER), right)
+        return finals
 
-    def _measured(self, trials: Sequence[Trial]) -> Finals:
-        """The Finals of the trials in one process."""
+    def _measured(self, trials: Sequence[Trial], share: float) -> Finals:
+        """The Finals of the trials in one process, in this share of the rounds."""
+        seconds, most_rounds = self._seconds * share, int(MAX_ROUNDS * share)
+        measure: Callable[..., Finals] = functools.partial(self._finals, seconds=seconds, most_rounds=most_rounds)
         try:
-            finals = self._of(trials, self._finals)
+            finals = self._of(trials, measure)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measuring each alone shows which one was the cause
-            finals = Finals.joined([self._measured_alone(trial) for trial in trials])
+            finals = Finals.joined([self._measured_alone(trial, measure) for trial in trials])
         if len(trials) > 1:
             parts = [
-                self._measured_alone(trial) if _lacked_room(final) else replace(finals, candidates=[final])
+                self._measured_alone(trial, measure) if _lacked_room(final) else replace(finals, candidates=[final])
                 for trial, final in zip(trials, finals.candidates, strict=True)
             ]
             finals = Finals.joined(parts)
@@ -185,8 +184,8 @@ class FinalRound:
         configs = [trial.config for trial in trials]
         return with_retries(functools.partial(measure, configs, found_wrong=found_wrong), self._noted, time.sleep)
 
-    def _measured_alone(self, trial: Trial) -> Finals:
-        finals = self._alone(trial, functools.partial(self._finals, with_library=False))
+    def _measured_alone(self, trial: Trial, measure: Callable[..., Finals]) -> Finals:
+        finals = self._alone(trial, functools.partial(measure, with_library=False))
         return Finals([Final(failure=finals)]) if isinstance(finals, str) else finals
 
     def _alone(self, trial: Trial, measure: Callable[..., T]) -> T | str:

@@ -108,14 +108,15 @@ def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]
         return []
     fastest = min(finalists, key=lambda finalist: finalist.final.time_ms).final
     ties = [Tie(each, verdicts.ratio(fastest.times, each.final.times)) for each in finalists]
-    near = [tie for tie in ties if _is_tied(tie, fastest)]
+    near = [tie for tie in ties if is_tied(tie.finalist.final, fastest)]
     codes = [tie.finalist.trial.config for tie in near]
     found = [tie for tie in ties if tie in near or any(is_same_code(tie.finalist.trial.config, c) for c in codes)]
     return found if len(found) > 1 else []
 
 
-def _is_tied(tie: Tie, fastest: Final) -> bool:
+def is_tied(final: Final, fastest: Final) -> bool:
     """Whether noise cannot separate a finalist from the fastest. A difference must show in each process."""
-    parts = zip(fastest.by_process, tie.finalist.final.by_process, strict=False)
-    ratios = [verdicts.ratio(times, others)._replace(middle=tie.ratio.middle) for times, others in parts]
+    middle = verdicts.ratio(fastest.times, final.times).middle
+    parts = zip(fastest.by_process, final.by_process, strict=False)
+    ratios = [verdicts.ratio(times, others)._replace(middle=middle) for times, others in parts]
     return any(verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios)
