@@ -95,6 +95,14 @@ void run() {{ seen[1]++; }}
 {twice("twofold(x[i])")}
 }}
 """,
+    "a namespace that another one uses": f"""\
+namespace outer::first {{ __device__ float twofold(float x) {{ return 2 * x; }} }}
+void run() {{}}
+namespace outer::second {{
+using namespace outer::first;
+__device__ float both(float x) {{ return twofold(x); }}
+}}
+{twice("outer::second::both(x[i])")}""",
     "macros for a namespace and for functions of the host": f"""\
 #include <ostream>
 #define BEGIN_OURS namespace ours {{

@@ -24,6 +24,8 @@ _LIBRARY = re.compile(rf"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:{'|'.joi
 
 _EMPTY_ARRAY = re.compile(r"\[\s*\]\s*=\s*\{\s*\}")  # `int list[] = {};`, which compilers of the host take
 
+_NAMESPACE = re.compile(r"\bnamespace\s+(?:\w+\s*::\s*)*(\w+)[^;{}()=]*\{")
+
 _WHOLE = re.compile(r"(?:un)?signed|int|long|short|char|bool|auto|u?int\w*_t|size_t|ptrdiff_t|uint|ushort|ulong|uchar")
 
 
@@ -81,6 +83,7 @@ class _File:
         parts, end = list[str](), 0
         unmarked = {self._read.after_template(each.first) for each in flat(self.declarations) if each.is_unmarked}
         computed = {*self._computed()}
+        spaces = {match[1]: match.start() for match in reversed([*_NAMESPACE.finditer(self._text)])}  # by last names
         unneeded = {at for first, last in self._unneeded(self.declarations, reached) for at in range(first, last + 1)}
         for at, token in enumerate(self._tokens):
             match = _LIBRARY.match(token.text) if token.is_directive else None
@@ -96,6 +99,8 @@ class _File:
                 end = token.start
             elif token.text == "using" and self._at(at + 1) == "namespace":  # which its header may not declare here
                 name = "".join(self._at(i) for i in range(at + 2, self._next(at, ";")))
+                if spaces.get(name.rpartition("::")[2], token.start) < token.start:
+                    continue
                 parts += [self._text[end : token.start], f"namespace {name} {{}} "]
                 end = token.start
         return "".join([*parts, self._text[end:]])
