@@ -45,3 +45,5 @@ def test_a_record_that_is_tied_stays(tune: Tune, stage: Stage, tmp_path: Path) -
     assert again["best"]["config"] == now.config == {"mode": 6}
     assert (now.decided_by, len(now.tied)) == ("record", 5)
     assert now.config in [each["config"] for each in now.tied]
+    assert [each["config"] for each in now.finalists if not each["tied"]] == [now.config]
+    assert {each["config"]["mode"] for each in now.finalists} == set(range(7))

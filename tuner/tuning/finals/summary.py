@@ -169,14 +169,17 @@ def _tied(selection: Selection) -> list[dict[str, Any]]:
 
 
 def _finalists(selection: Selection) -> list[dict[str, Any]]:
-    """The finalists as a record stores them, best first, within MOST_FINALISTS and MOST_TEXT."""
+    """The finalists as a record stores them, best first, within MOST_FINALISTS and MOST_TEXT.
+
+    They are for people to read, so their figures are short.
+    """
     tied = conclusions.ties(selection)
     most = min(MOST_FINALISTS, MOST_TEXT // len(json.dumps(selection.finalists[0].trial.config)))
     return [
         {
             "config": finalist.trial.config,
-            "time_ms": finalist.final.time_ms,
-            "spread": finalist.final.spread,
+            "time_ms": float(f"{finalist.final.time_ms:.6g}"),
+            "spread": round(finalist.final.spread, 4),
             "tied": finalist in tied,
         }
         for finalist in selection.finalists[:most]
