@@ -116,13 +116,14 @@ using x = std::ostream;
 struct Pair {{
     float first;
     static const std::string title;
+    static int made;
     virtual ~Pair() = default;
     friend std::ostream &operator<<(std::ostream &to, const Pair &pair);
 }};
-struct n {{ std::string name; int count(); }};
+class n {{ public: enum class Sides {{ one = 1, two }}; std::string name; int count(); }};
 struct i : n {{ int number; }};
 TOLD(n)
-{twice("Pair{2 * x[i]}.first")}
+{twice("Pair{x[i] * (int)::ours::n::Sides::two}.first")}
 END_OURS
 """,
     "a macro for the qualifiers": f"""\

@@ -9,7 +9,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.space.sources.cuda_tokens import CLOSE, WORDS, brackets, tokens
 
@@ -165,8 +165,14 @@ class Declarations:
         names = self._names(start, last)
         if is_of_host:
             self._classes_of_host |= names
+            # Kernels may name its enumerations; without any, it is left out whole.
+            is_host = not any(self.at(each.first) == "enum" for each in members)
+            members = tuple(replace(each, is_host=self.at(each.first) != "enum") for each in members)
         is_refused = is_of_host or (in_class and is_foreign and not takes_no_place)
-        is_host |= is_of_host or (takes_no_place and is_foreign)
+        is_host |= takes_no_place and is_foreign
+        is_host |= (
+            in_class and self.at(start) == "static" and not self._has(first, last + 1, {*self._marks, *_CONSTANT})
+        )
         return Declaration(first, last, names, is_host, members=members, is_refused=is_refused)
 
     def _is_class_of_host(self, start: int, opening: int, close: int, members: Iterable[Declaration]) -> bool:
@@ -231,9 +237,10 @@ class Declarations:
     def _is_of_host_library(self, start: int, last: int) -> bool:
         """Whether a declaration names something of `std` that only hosts have, or a class that has it."""
         texts = [self.at(at) for at in self._outside(start, last)]
-        pairs = zip(texts, texts[2:], strict=False)
-        return any((one == "std" and _OF_HOST.fullmatch(other)) for one, other in pairs) or not (
-            self._classes_of_host.isdisjoint(texts[:-1])
+        triples = zip(texts, [*texts[1:], ""], [*texts[2:], "", ""], strict=True)
+        return any(
+            (one == "std" and _OF_HOST.fullmatch(third)) or (one in self._classes_of_host and second != "::")
+            for one, second, third in triples
         )
 
     def _is_namespace(self, start: int, opening: int) -> bool:
