@@ -171,6 +171,8 @@ def test_a_best_that_was_not_the_searchs_fastest_has_its_own_two_times_told_and_
     said = next(conclusions.of(selection((0.2011, 0.09214), (0.1278, 0.1036), (0.13, 0.15)), CPU))
     assert said.startswith("the best took 0.2011 ms in the search, 0.09214 ms in the finals (-54%): measured once more")
     assert said.endswith("; the search had ranked v=1 first: 0.1278 ms there, 0.1036 ms in the finals")
+    first, second = conclusions.of(selection((1.0, 1.3), (0.9, 1.302)), GPU)
+    assert ("had ranked" in first, second.startswith("a tie: 1 other time")) == (False, True)
     alike = next(conclusions.of(selection((0.2011, 0.09214), (0.1278, 0.1036)), CPU))
     assert "as before: load or clocks: all finalists were faster" in alike
     assert alike.endswith("0.1036 ms in the finals")

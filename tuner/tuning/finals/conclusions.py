@@ -38,9 +38,10 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
     """The conclusions, as one text each; none if nothing is remarkable."""
     if not selection.finalists:
         return
-    if difference := _difference(selection, device):
+    tied = ties(selection)
+    if difference := _difference(selection, device, tied):
         yield difference
-    if tied := ties(selection):
+    if tied:
         yield _tie(selection.finalists[0], tied, selection.decided_by)
     best_ms, launch_ms = selection.finalists[0].final.time_ms, selection.finals.launch_ms
     if launch_ms is not None and best_ms < LAUNCHES * launch_ms:
@@ -85,17 +86,17 @@ def _others(ratios: Sequence[float], one: str, several: str) -> str:
     return f"{len(ratios)} other {several} ({least} to {most}) are"
 
 
-def _difference(selection: Selection, device: DeviceInfo) -> str | None:
+def _difference(selection: Selection, device: DeviceInfo, tied: Sequence[Finalist]) -> str | None:
     """Why a time in the finals differs from the search's; None if none does.
 
-    It explains the best's time, and names the search's fastest if that is another configuration. If the best's time is
-    the same as in the search, it explains the time of the search's fastest.
+    It explains the best's time, and names the search's fastest if that is another configuration, and not tied with the
+    best. If the best's time is the same as in the search, it explains the time of the search's fastest.
     """
     best = selection.finalists[0]
     lead = min(selection.finalists, key=lambda finalist: finalist.searched.time_ms or 0.0)
     if best.has_changed:
         explanation = f"the best took {_change(best)}: {_reason(selection, best, device)}"
-        if lead is best:
+        if lead is best or lead in tied:
             return explanation
         before, after = lead.searched.time_ms or 0.0, lead.final.time_ms
         return (
