@@ -141,6 +141,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
                 {"config": best, "time_ms": 19.3, "spread": 1.1, "tied": False},
                 {"config": {**best, "fixed_sizes": 0}, "time_ms": 20.0, "spread": 1.1, "tied": True},
                 {"config": {**best, "tile_size_x": 4}, "time_ms": 21.0, "spread": 0.1, "tied": False},
+                {"config": {**best, "tile_size_x": 2}, "time_ms": 22.0, "spread": 1.1, "tied": True},  # in no trial
             ],
         ),
     )
@@ -163,7 +164,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     leaders = [(leader["finals_ms"], leader["time_ms"], leader["verdict"]) for leader in reported["leaders"]]
     in_order = [(19.3, 7.1, ""), (20.0, 22.0, "too noisy to tell"), (21.0, 60.0, ""), (None, 24.0, "too noisy to tell")]
     assert leaders == in_order, "those of the finals first, as the finals order them"
-    assert reported["ties"] == [best, {**best, "fixed_sizes": 0}]
+    assert reported["ties"] == [best, {**best, "fixed_sizes": 0}, {**best, "tile_size_x": 2}]
     page = tmp_path / "page.html"
     printed = tune("report", *about, "-o", page)
     assert "The default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
@@ -171,7 +172,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     assert re.search(r"^ms +spread +tied, .*\n19.3 +110.0% .*\n20 +110.0% ", printed.out, re.MULTILINE), printed.out
     text = page.read_text()
     assert "relative to the best&#x27;s 7.1 ms" in text
-    assert "Ties: noise hides which of 2 is the fastest" in text
+    assert "Ties: noise hides which of 3 is the fastest" in text
 
     done = tune("explain", *about, "--no-measure")
     assert done.status == 0, done.err

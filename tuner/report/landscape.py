@@ -208,7 +208,8 @@ def leaders(subject: Subject) -> list[Row]:
     """The best configuration, then the others of the finals in their order, then the fastest others in ascending order
     of time; at most LEADERS in all."""
     ranked = sorted(subject.times, key=lambda row: (row != subject.best, subject.times[row]))
-    return list(dict.fromkeys([*subject.finalists, *ranked]))[:LEADERS]
+    finalists = [row for row in subject.finalists if row in subject.times]
+    return list(dict.fromkeys([*finalists, *ranked]))[:LEADERS]
 
 
 @dataclass(frozen=True)

@@ -123,11 +123,12 @@ class Subject:
 
     @functools.cached_property
     def finalists(self) -> dict[Row, FinalTime]:
-        """The configurations of the finals among the trials, best first; empty if the finals chose another best, or if
-        the record is of a version that stored only the best."""
+        """The configurations of the finals, best first; empty if the finals chose another best, or if the record is of
+        a version that stored only the best. Without a ledger, not all of them are among the trials."""
         stored = self.finals.finalists if self.finals else []
         found = {self.row(each["config"]): FinalTime(each["time_ms"], each["spread"], each["tied"]) for each in stored}
-        return {row: finalist for row, finalist in found.items() if row is not None and row in self.times}
+        known = {row: finalist for row, finalist in found.items() if row is not None}
+        return known if self.best in known else {}  # a file that was edited may lack it
 
     @functools.cached_property
     def besides(self) -> frozenset[Row]:
