@@ -237,7 +237,7 @@ class Declarations:
     def _is_of_host_library(self, start: int, last: int) -> bool:
         """Whether a declaration names something of `std` that only hosts have, or a class that has it."""
         texts = [self.at(at) for at in self._outside(start, last)]
-        triples = zip(texts, [*texts[1:], ""], [*texts[2:], "", ""], strict=True)
+        triples = zip(texts, [*texts[1:], ""], [*texts[2:], "", ""], strict=False)
         return any(
             (one == "std" and _OF_HOST.fullmatch(third)) or (one in self._classes_of_host and second != "::")
             for one, second, third in triples
