@@ -116,6 +116,24 @@ def test_of_host_code_that_is_unclear_nothing_is_concluded(what: str, tmp_path: 
         assert shape != ["n"] or "y" in guessed(text), "the kernel gets another number than the allocation"
 
 
+def test_blocks_that_a_called_function_reads_and_the_host_leaves_unclear_are_asked_for(
+    tmp_path: Path, tune: Tune
+) -> None:
+    code = """
+    __device__ void rows(float *y, const float *x, const int n, const int m) {
+        for (auto i = blockIdx.y; i < n; i += gridDim.y)
+            for (int j = threadIdx.x; j < m; j += blockDim.x) y[i * m + j] = 2 * x[i * m + j];
+    }
+    __global__ void f(float *y, const float *x, const int n, const int m) { rows(y, x, n, m); }
+    void run(float *y, const float *x, int n, int m) {
+        const dim3 threads(32), blocks(1, std::min(n, limit(device)));
+        f<<<blocks, threads>>>(y, x, n, m);
+    }
+    """
+    _, text = drafted(tmp_path, tune, code)
+    assert re.search(r"^grid: .*# \? how many blocks", text, re.MULTILINE), "one block in y would be a guess"
+
+
 def test_where_indices_know_the_dimensions_host_code_only_completes_them(tmp_path: Path, tune: Tune) -> None:
     kernel = """
     #define TILE 16

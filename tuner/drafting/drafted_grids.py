@@ -111,7 +111,7 @@ class DraftedGrids:
         said, count = [*self._said.grids[step]], len(self._facts.grids.of(step, ()))
         kernel = self._facts.steps[step]
         said = ["1" if self._facts.is_single_block(kernel, axis) else each for axis, each in enumerate(said)]
-        while len(said) > max(1, count) and said[-1] in ("1", None):
+        while len(said) > max(1, count) and said[-1] == "1":
             said.pop()
         is_read = len(said) <= max(1, count) or not count
         return said if is_read else [None] * len(said)  # blocks that the kernel does not tell from others
