@@ -126,7 +126,9 @@ def test_blocks_that_a_called_function_reads_and_the_host_leaves_unclear_are_ask
     }
     __global__ void f(float *y, const float *x, const int n, const int m) { rows(y, x, n, m); }
     void run(float *y, const float *x, int n, int m) {
-        const dim3 threads(32), blocks(1, std::min(n, limit(device)));
+        const unsigned long most = limit(device);
+        const dim3 threads(32, 4, 1);
+        const dim3 blocks(1, std::min((unsigned long)n, most), 1);
         f<<<blocks, threads>>>(y, x, n, m);
     }
     """
