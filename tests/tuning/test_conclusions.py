@@ -51,6 +51,8 @@ def test_nothing_is_said_of_finals_that_agree_with_the_search_and_have_a_clear_w
     assert conclusions.ties(clear) == []
     assert list(conclusions.of(clear, GPU)) == []
     assert list(conclusions.of(Selection([], Finals()), GPU)) == []
+    doubtful = selection((1.0, 1.3), spread=0.6)  # that its times spread is said once, as a doubt about the record
+    assert list(conclusions.of(doubtful, GPU)) == []
 
 
 def test_what_lies_within_the_spread_is_a_tie_and_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tuner.measure.timing.clock import NOISE
 from tuner.space.texts import config_text
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY, TIE
@@ -90,9 +91,12 @@ def _difference(selection: Selection, device: DeviceInfo, tied: Sequence[Finalis
     """Why a time in the finals differs from the search's; None if none does.
 
     It explains the best's time, and names the search's fastest if that is another configuration, and not tied with the
-    best. If the best's time is the same as in the search, it explains the time of the search's fastest.
+    best. If the best's time is the same as in the search, it explains the time of the search's fastest. If the best's
+    times are so noisy that its record is doubtful, `summary.doubts` says so instead.
     """
     best = selection.finalists[0]
+    if best.final.spread > NOISE and not selection.finals.throttled:
+        return None
     lead = min(selection.finalists, key=lambda finalist: finalist.searched.time_ms or 0.0)
     if best.has_changed:
         explanation = f"the best took {_change(best)}: {_reason(selection, best, device)}"
