@@ -66,6 +66,9 @@ def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, sta
     assert done.status == 1
     assert "none of 2 configurations is valid; fix the kernel or its reference; if they differ only by" in done.err
     assert "astray 8` says why" in tune("report", file, "8").err
+    wrong = "static int runs; if (a == 0 || (a == 1 && ++runs % 2 == 0)) C[0] += 1;"  # at once, and in a later run
+    mostly = tune(stage(c_kernel("mostly", f"{MULTIPLY} {wrong}"), "mostly", "{a: [0, 1, 2]}"), "8", "--repeats", "1")
+    assert "2 of 3 configurations give wrong results; fix the kernel or its reference; if they" in mostly.err
 
 
 @pytest.mark.slow

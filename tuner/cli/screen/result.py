@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
 
-ALL_WRONG_HINT = "; fix the kernel or its reference"
+WRONG_HINT = "; fix the kernel or its reference"
 ROUNDING_HINT = (
     "; if they differ only by rounding, compute a Python reference in float64, or write `tolerance:` in the space file"
 )
@@ -70,11 +70,15 @@ def lines(result: Result) -> list[str]:
     if result.accused is not None:
         output.say(f"{result.kernel}: {result.accused}")
         return []
+    wrong = sum(trial.outcome.rejection is not None for trial in result.failures)
+    rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
+    hint = WRONG_HINT + ROUNDING_HINT * rounds
     if result.record is None:
-        rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
-        hint = ALL_WRONG_HINT + ROUNDING_HINT * rounds if result.failed.keys() == {"wrong result"} else ""
-        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
+        advice = hint if wrong == len(result.failures) else ""
+        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{advice}")
         return []
+    if 2 * wrong > result.evaluated:
+        output.say(f"{wrong} of {result.evaluated} configurations give wrong results{hint}")
     front, best = [output.front(result.front)] if result.front else [], output.best(result.record, space)
     if not result.kept:
         return [*front, best]
