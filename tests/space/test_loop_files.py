@@ -215,7 +215,14 @@ UNVALUED = {
         "8x20",
         "`height - 1` is 0; a step is above",
     ),
-    "a warning": (BFS_SPACE, BFS, "", "", "100", "steps.1.steps.0.grid: 128 threads in x at threads=64"),
+    "a warning": (
+        BFS_SPACE,
+        BFS.replace("i += THREADS) {\n        if (frontier", "i += n) {\n        if (frontier"),  # without a stride
+        "",
+        "",
+        "100",
+        "steps.1.steps.0.grid: 128 threads in x at threads=64",
+    ),
 }
 
 
