@@ -25,6 +25,7 @@ OF_ROOT = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }  # pages above docs/
+RARELY_SOUGHT = ("architecture.md", "changelog.md", "contributing.md", "upgrading.md")  # which name everything
 _LADDERS = steps.ladders()
 
 Nav = list[Any]
@@ -74,11 +75,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite links and insert the list of steps.
+    """Rewrite links, insert the list of steps, and let searches find RARELY_SOUGHT last.
 
     Links to files above docs/ lead to their pages, and links to the project's README to the start page. The list of
     steps replaces its marker.
     """
+    if page.file.src_uri in RARELY_SOUGHT:
+        page.meta["search"] = {"boost": 0.1}
     for source, target in {**OF_ROOT, "README.md": "start.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
     markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)
