@@ -25,11 +25,11 @@ FOLDS = 6  # of the cross-validation
 LEAST_LAUNCH, MOST_LAUNCH, TOLD_LAUNCH = 0.9, 0.01, 1.5
 DEVIATION, NOISE = 0.3, 0.05  # standard deviations of the log residuals and of the noise of a log time
 MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
-# Standard deviations by which a kernel must be predicted to beat the library. Cross-validation finds the one with the
-# least mean regret, to which it adds LOSS_WEIGHT x the share of sizes more than LOSS slower than the library. The next
-# one is used, because losses are more frequent at fresh sizes than at those of tables, which are closer to each other:
-# 13 of 1,316 in place of 11 of 2,853 on an H200, and 8 with the next one.
-CAUTIONS, LOSS_WEIGHT = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0), 2.0
+# Standard deviations by which a kernel must be predicted to beat the library. Cross-validation judges each by the mean
+# regret, to which it adds LOSS_WEIGHT x the share of sizes more than LOSS slower than the library. Of the one with the
+# least sum and the next two, the largest within ALIKE x that sum is used, because losses are more frequent at fresh
+# sizes than at those of tables, which are closer to each other: 13 of 1,316 in place of 11 of 2,853 on an H200.
+CAUTIONS, LOSS_WEIGHT, ALIKE = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0), 2.0, 1.05
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # candidates for the share of multiprocessors that take blocks
 RESIDENT = (1, 2, 3, 4, 5, 6, 8)  # candidates for the resident blocks per multiprocessor
 LEAST_TRAIT_SIZES = 12  # with fewer sizes, traits are not estimated
@@ -193,7 +193,7 @@ class Learner:
         return np.where(self._is_kernel, np.clip(logs, -MOST_RESIDUAL, MOST_RESIDUAL), logs)
 
     def _validated(self, predicted: Array, kept: Sequence[Mask], among: Mask) -> tuple[int, float]:
-        """The number of the caution after the best one on held-out sizes, and its mean regret, if the choice is among
+        """The number of the caution that is best on held-out sizes, and its mean regret, if the choice is among
         the entries of `among`. `predicted` are the times at each caution, [sizes, cautions, entries].
 
         The regret is NaN if the best configuration of the nearest size does as well, or if too few sizes are held out.
@@ -207,8 +207,9 @@ class Learner:
         if len(regrets) < LEAST_SIZES:
             return 0, math.nan
         means = regrets.mean(axis=0)
-        best = int(np.argmin(means + LOSS_WEIGHT * (losses > LOSS).mean(axis=0)))
-        chosen = min(best + 1, len(means) - 1)
+        costs = means + LOSS_WEIGHT * (losses > LOSS).mean(axis=0)
+        best = int(costs.argmin())
+        chosen = best + int(np.flatnonzero(costs[best : best + 3] <= ALIKE * costs[best])[-1])
         return chosen, float(means[chosen]) if means[chosen] < nearest.mean() else math.nan
 
     def _compared(
