@@ -106,3 +106,12 @@ def test_more_is_under_way_than_there_are_devices_and_nothing_of_it_is_kept_when
         assert queue.take(1, StageWatch()) is None
         assert told == [trial]
         assert journal.read_text().count('"params"') == journal.read_text().count('"datetime_complete":"')
+
+
+@pytest.mark.slow
+def test_whichever_is_built_first_is_given_and_without_builds_the_first_of_all(pool: CompilePool) -> None:
+    pool.prepare(None, CONFIGS[:3])
+    given = pool.first_built(CONFIGS[2::-1], SECONDS)
+    assert given in CONFIGS[:3]
+    assert pool.is_ready(given)
+    assert pool.first_built(CONFIGS[10:12], SECONDS) == CONFIGS[10]
