@@ -9,12 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tuner
 from helpers.processes import Tune
 from tuner.errors import RequestError
+from tuner.judging.comparison import ComparedRuns
 from tuner.judging.rounds import TimedLook, result
+from tuner.judging.verdict import Refusal
+from tuner.measure.bound import Bound
+from tuner.space import dtypes
+from tuner.space.values.elements import Held
 
 FOLDER = Path(__file__).parent / "cheats"
 SPACE = FOLDER / "blend_host.yaml"
@@ -215,3 +221,17 @@ def test_a_wrong_request_is_one_message(
     assert (done.status, done.out) == (2, "")
     assert re.search(message, done.err), done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8])
+def test_an_output_is_unwritten_only_if_all_its_wrong_elements_hold_what_was_there(dtype: type[np.generic]) -> None:
+    answer = np.arange(200).astype(dtype)
+    before = answer[::-1].copy()  # of other inputs: what a kernel writes may equal some of it
+    half, other = answer.copy(), (answer + np.ones(200, dtype)).astype(dtype)
+    half[100:] = before[100:]
+    other[7] = before[7]
+    bound = Bound(dtypes.of(np.dtype(dtype)), atol=1e-7)
+    for output, code in ((half, "unwritten"), (other, "wrong")):
+        with pytest.raises(Refusal) as refused:
+            ComparedRuns().compare("y", Held(output), Held(answer), bound, before.view(np.uint8), "wrong")
+        assert refused.value.reason.code == code

@@ -24,7 +24,7 @@ REASONS = {
     "wrong_hidden_size": "an output is wrong at a size that the candidate was not told",
     "wrong_timed_run": "right at first, an output is wrong in a run that was timed",
     "wrong_repeated_run": "right when it was timed, an output is wrong in one of the runs that follow",
-    "unwritten": "elements of an output still hold what was there before the run",
+    "unwritten": "elements of an output still hold what was there before the run, all wrong ones among them",
     "unfinished": "the outputs become right only after the launch is said to have ended",
     "ignores_inputs": "the outputs are within the tolerance, but hardly depend on the inputs",
     "less_precise": "the outputs are within the tolerance, but far less precise than those of the space's own kernel",
