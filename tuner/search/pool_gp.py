@@ -30,6 +30,7 @@ MOST_FITTED = 160  # configurations that the hyperparameters are fitted to
 MOST_TRAINING = 1000  # configurations that a prediction is based on
 MOST_CANDIDATES = 20_000  # configurations whose improvement is computed; a larger pool is sampled at each fit
 CELLS = 5_000_000  # most elements of the candidates' one-hot matrix; if it is wide, there are fewer candidates
+MOST_KEPT = 5_000  # candidates, those with the largest improvement, that are considered until the next fit
 AT_RANDOM = 3_000  # candidates that are drawn at random; the others are neighbours of the best configurations
 PARENTS = 5  # the best configurations, whose neighbours are candidates
 FAILURE_PERCENTILE = 90  # a failure costs this percentile of the successes' costs
@@ -50,7 +51,8 @@ class PoolGP(Proposer):
        value. A failure costs the 90th percentile of the successes' costs. Costs are then standardised.
     3. The model is a Gaussian process with `covariance.Covariance`, whose hyperparameters maximise the posterior
        density. It is fitted again whenever the number of results has grown by a tenth, and at least by two.
-    4. The next configuration is the one with the largest expected improvement (Jones, Schonlau, Welch, 1998).
+    4. The next configuration is the one with the largest expected improvement (Jones, Schonlau, Welch, 1998). From one
+       fit to the next, only the MOST_KEPT with the largest improvement after the first of the two are considered.
 
     An outstanding configuration enters the model with the mean that was predicted when it was asked for (the Kriging
     believer of Ginsbourger, Le Riche, Carraro, 2010), so any number may be outstanding. Several objectives are combined
@@ -145,7 +147,14 @@ class PoolGP(Proposer):
         best = int(np.argmax(np.where(self.free[self._candidates], np.nan_to_num(self._improvement), -np.inf)))
         row = int(self._candidates[best])
         self._guesses[row] = float(mean[best]) * scale + centre
+        if len(self._candidates) > MOST_KEPT and self._objectives() == 1:  # several are weighted anew at each ask
+            leading = np.sort(np.argpartition(-self._improvement, MOST_KEPT)[:MOST_KEPT])
+            self._candidates, self._improvement = self._candidates[leading], self._improvement[leading]
+            posterior.keep(leading)
         return row
+
+    def _objectives(self) -> int:
+        return next(len(values) for values in self._values.values() if values is not None)
 
     def _costs(self) -> dict[int, float]:
         """The cost of each row that has a result."""

@@ -59,6 +59,13 @@ class Posterior:
         self._reduction += v * v
         self._size += 1
 
+    def keep(self, places: Array) -> None:
+        """Drop all candidates but those at `places`, an array of positions."""
+        self._candidates, self._reduction = self._candidates[places], self._reduction[places]
+        v = np.empty((len(self._v), len(places)), dtype=np.float32)
+        np.take(self._v[: self._size], places, axis=1, out=v[: self._size])
+        self._v = v
+
     def predict(self, y: Array) -> tuple[Array, Array]:
         """Mean and standard deviation [m] of the function at the candidates, for training values `y` [n] of mean 0."""
         n = self._size
