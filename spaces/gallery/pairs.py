@@ -32,25 +32,6 @@ def closeness(first: Array, second: Array) -> Array:
     return np.sum(_by_parts(of, len(first), len(second)))
 
 
-def inside(point: Array, corner: Array) -> Array:
-    """1 for each point inside the polygon, else 0. Places are whole numbers up to 2^20, so that all products are
-    exact."""
-    (ax, ay), (bx, by) = corner.astype(np.float64).T.copy(), np.roll(corner, -1, axis=0).astype(np.float64).T.copy()
-    is_upward = by > ay
-
-    def of(part: slice, room: Array) -> Array:
-        px, py = np.hsplit(point[part].astype(np.float64), 2)
-        side, other = room[:2]
-        np.subtract(py, ay, out=side)
-        side *= bx - ax
-        np.subtract(px, ax, out=other)
-        other *= by - ay
-        crossed = ((ay > py) != (by > py)) & ((side > other) == is_upward)
-        return np.count_nonzero(crossed, axis=1) % 2
-
-    return np.concatenate(_by_parts(of, len(point), len(corner)))
-
-
 def _subtract(to: Array, of: Array, apart: Array, squared: Array) -> None:
     """Set `apart` to the distances along each axis, [axis, of, to], and `squared` to the sum of their squares."""
     np.subtract(to[:, np.newaxis], of[:, :, np.newaxis], out=apart)
