@@ -51,8 +51,8 @@ class PoolGP(Proposer):
        value. A failure costs the 90th percentile of the successes' costs. Costs are then standardised.
     3. The model is a Gaussian process with `covariance.Covariance`, whose hyperparameters maximise the posterior
        density. It is fitted again whenever the number of results has grown by a tenth, and at least by two.
-    4. The next configuration is the one with the largest expected improvement (Jones, Schonlau, Welch, 1998). From one
-       fit to the next, only the MOST_KEPT with the largest improvement after the first of the two are considered.
+    4. The next configuration is the one with the largest expected improvement (Jones, Schonlau, Welch, 1998). After
+       the first choice that follows a fit, only the MOST_KEPT with the largest are considered until the next fit.
 
     An outstanding configuration enters the model with the mean that was predicted when it was asked for (the Kriging
     believer of Ginsbourger, Le Riche, Carraro, 2010), so any number may be outstanding. Several objectives are combined
