@@ -69,10 +69,10 @@ def main() -> None:
 def _times(kernel: str, device: str) -> dict[str, Any]:
     """The times of all right configurations in a search and in rounds, in ms, by the text of the configuration."""
     size = verdicts.KERNELS[devices.split(device)[0]][kernel]
+    opened = devices.open_apart(device)
     scope = verdicts._scope(catalog.load(kernel), size, device)
     space = verdicts._small(kernel, scope)
     rows = (dict(zip(space.parameters, row, strict=True)) for row in itertools.product(*space.parameters.values()))
-    opened = devices.open_device(device)
     bench = Bench(opened, space, scope)
     outcomes = [(config, bench.measure(config)) for config in rows if space.valid(config, scope)]
     right = [(config, outcome) for config, outcome in outcomes if outcome.failure is None]

@@ -192,7 +192,7 @@ def _look_up(
 ) -> tuple[Instance, Device, Candidate]:
     loaded = launch_form.from_json(space)
     chosen = Chosen.parse(loaded.operation, size, options, types)
-    opened = devices.open_device(devices.for_space(loaded, device))
+    opened = devices.open_apart(devices.for_space(loaded, device))
     scope = chosen.scope(opened.language, opened.limits)
     candidate = launcher.find(loaded, scope, opened, _folder(results))
     return Instance(loaded, candidate.config, scope), opened, candidate

@@ -69,7 +69,7 @@ def _opened(names: list[str], is_chosen: bool) -> Iterator[Device]:
 
     for name in names:
         try:
-            yield devices.open_device(name)
+            yield devices.open_apart(name)  # ceilings are times, too
         except DeviceError as error:
             if is_chosen:
                 raise
