@@ -275,7 +275,7 @@ class Outputs(OutputObserver):
 
 def test_observers_see_every_run_and_their_results_are_in_the_rows() -> None:
     rows, env = scale(
-        observers=[Runs(), lambda given: Runs(), RegisterObserver()], iterations=5,
+        observers=[Runs(), lambda given: Runs()], iterations=5,
         parameters={"unroll": [4, 8], "width": [0]}, metrics={"more": "runs + 1"}, objective="more",
         objective_higher_is_better=True,
     )  # fmt: skip
@@ -446,6 +446,7 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"parameters": {"unroll": "abc"}}, "tune_params: unroll is 'abc'; write a list"),
         ({"parameters": {"unroll": [[1, 2]]}}, r"tune_params: unroll has the value \[1, 2\]; values are numbers"),
         ({"source": "/"}, "kernel_source '/': no file in .* and no text of a kernel"),
+        ({"observers": [RegisterObserver()]}, "observers: RegisterObserver: only CUDA's compilers tell registers"),
     ],
 )
 def test_what_is_wrong_or_not_supported_is_one_message(options: dict[str, Any], message: str) -> None:

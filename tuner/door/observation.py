@@ -34,14 +34,17 @@ def _is_plain(value: Any) -> bool:
 def written(observers: Sequence[Any] | None, call: Call, folder: Path) -> str:
     """Write the observers into a file in `folder`, whose name tells their classes, and return its path.
 
-    Empty if there is nothing to observe: what RegisterObserver finds is in every row. Raises RequestError for an
-    observer that sees outputs, or that cannot be sent to another process.
+    Empty if there is nothing to observe: with CUDA, what RegisterObserver finds is in every row. Raises RequestError
+    for an observer that sees outputs, for one of registers with another language, and for one that cannot be sent to
+    another process.
     """
     given = {"device": call.device, "platform": call.platform, "compiler": call.compiler, "lang": call.language.upper()}
     try:
         each = [instantiate_observer(observer, given) for observer in observers or ()]
     except TypeError as error:
         raise RequestError(f"observers: {error}; write those of Kernel Tuner or classes derived from them") from None
+    if call.language != "cuda" and any(isinstance(observer, RegisterObserver) for observer in each):
+        raise RequestError("observers: RegisterObserver: only CUDA's compilers tell registers; leave it out")
     each = [observer for observer in each if not isinstance(observer, RegisterObserver)]
     if not each:
         return ""
