@@ -57,6 +57,7 @@ def test_a_file_is_evaluated_for_its_configurations_at_a_size(tmp_path: Path, tu
     done = tune("validate", write(tmp_path))
     assert (done.status, done.err) == (0, "")
     assert "valid, 2 parameters; evaluated for 3 configurations at n=1024, m=3" in done.out
+    assert f"`tune new {tmp_path}/twice.cu` drafts the space file" in tune("validate", tmp_path / "twice.cu").err
     assert tune("validate", tmp_path / "twice.yaml", "8", "--json").json["size"] == {"n": 8, "m": 3}
     for stage in ("sgemm/00_host_simple", "sgemm/04_strided", "sgemm/13_double_buffered", "hgemm/08_mma_pipelined"):
         assert tune("validate", ROOT / f"spaces/{stage}.yaml").status == 0, stage

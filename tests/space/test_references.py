@@ -249,6 +249,8 @@ REFUSED = {
     "astype(x, 'object')": "unknown type; known are float16, float32",
     "bincount(x)": "bincount() counts whole numbers",
     "load('x.npy')": "unknown name 'load'",
+    "x / ones((2, 3))": "arrays of shapes (5,) and (2, 3) do not match",
+    "where(x > 0, x, ones((2, 3)))": "(5,) and (2, 3) do not match (their extents, from the last one on, must be",
 }
 
 

@@ -183,7 +183,7 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
     """All records as (store, kernel, record, changed options), sorted by kernel, device and size."""
     for folder in stores:
         if not os.path.isdir(folder):
-            raise RequestError(f"--results {shown(folder)}: there is no such folder")
+            raise RequestError(f"--results {shown(folder)}: there is no such folder; name one that holds records")
     if len(stores) < 2:
         rows = stored.rows("", stores[0] if stores else None, say)
         return [("", row.kernel, row.record, row.options) for row in rows]

@@ -54,9 +54,12 @@ def command(
     capability = scope.limits.compute_capability
     data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
     data["reference"] = space.operation.reference.kind
-    evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
+    evaluated = "none of the configurations tried is valid"
+    if tried:
+        evaluated = f"evaluated for {output.counted(tried, 'configuration')}"
+    parameters = output.counted(count, "parameter")
     on = "" if scope.limits == COMMON_GPU else f", on a GPU of compute capability {capability}"
-    lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
+    lines = [f"{file}: valid, {parameters}; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
     from tuner.space.sources.checks import agreement, surplus_threads

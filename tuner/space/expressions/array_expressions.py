@@ -23,6 +23,7 @@ from tuner.space.expressions.array_functions import (
     ARRAY_FUNCTIONS,
     OutOfBounds,
     check_elements,
+    joint_size,
     matrix_product,
     whole,
 )
@@ -169,10 +170,9 @@ def _binary(op: ast.operator, left: Any, right: Any) -> Any:
         return arithmetic.BINARY[type(op)](left, right)
     if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
         return arithmetic.BINARY[type(op)](left, right)
-    shapes = np.shape(left), np.shape(right)
     if isinstance(op, ast.MatMult):
         return matrix_product(left, right)
-    check_elements(math.prod(np.broadcast_shapes(*shapes)), "the result")
+    check_elements(joint_size(left, right), "the result")
     return _BINARY[type(op)](left, right)
 
 
@@ -183,7 +183,7 @@ def _compare(ops: list[ast.cmpop], values: list[Any]) -> Any:
         if type(op) not in _ELEMENTWISE:
             results.append(arithmetic.COMPARE[type(op)](left, right))
         else:
-            check_elements(math.prod(np.broadcast_shapes(np.shape(left), np.shape(right))), "the comparison")
+            check_elements(joint_size(left, right), "the comparison")
             results.append(_ELEMENTWISE[type(op)](left, right))
     value = results[0]
     for other in results[1:]:

@@ -121,8 +121,17 @@ def _scipy(module: str, function: str) -> Callable[..., Any]:
     return call
 
 
-def _broadcast(*arrays: Any, **_: Any) -> int:
-    return math.prod(np.broadcast_shapes(*map(np.shape, arrays)))
+def joint_size(*arrays: Any, **_: Any) -> int:
+    """The number of elements of `arrays`, broadcast together. Raises ExpressionError if their shapes do not match."""
+    shapes = [np.shape(array) for array in arrays]
+    try:
+        return math.prod(np.broadcast_shapes(*shapes))
+    except ValueError:
+        listed = " and ".join(str(shape) for shape in dict.fromkeys(shapes) if shape)
+        raise ExpressionError(
+            f"arrays of shapes {listed} do not match (their extents, from the last one on, must be equal or 1; "
+            "keepdims=True keeps a reduced axis, expand_dims(x, axis=1) adds one)"
+        ) from None
 
 
 def _total(shape: Any, *_: Any, **__: Any) -> int:
@@ -230,7 +239,7 @@ def _table() -> dict[str, ArrayFunction]:
         name: ArrayFunction(_scipy("special", name), f"{name}(x)") for name in ("erf", "erfc", "gamma", "gammaln")
     }
     table |= {
-        name: ArrayFunction(getattr(np, name), f"{name}(x, y)", 2, 2, elements=_broadcast)
+        name: ArrayFunction(getattr(np, name), f"{name}(x, y)", 2, 2, elements=joint_size)
         for name in ("arctan2", "fmod", "hypot")
     }
     table |= {
@@ -239,7 +248,7 @@ def _table() -> dict[str, ArrayFunction]:
     }
     table |= {
         name: ArrayFunction(
-            _extreme(reduce, pair), f"{name}(x, axis=None, keepdims=False), or {name}(x, y)", 1, 100, axis, _broadcast
+            _extreme(reduce, pair), f"{name}(x, axis=None, keepdims=False), or {name}(x, y)", 1, 100, axis, joint_size
         )
         for name, reduce, pair in (("max", np.max, np.maximum), ("min", np.min, np.minimum))
     }
@@ -258,7 +267,7 @@ def _table() -> dict[str, ArrayFunction]:
         "broadcast_to": ArrayFunction(
             np.broadcast_to, "broadcast_to(x, (m, n))", 2, 2, elements=lambda array, shape: _total(shape), counts=(1,)
         ),
-        "clip": ArrayFunction(np.clip, "clip(x, low, high)", 3, 3, elements=_broadcast),
+        "clip": ArrayFunction(np.clip, "clip(x, low, high)", 3, 3, elements=joint_size),
         "concatenate": ArrayFunction(np.concatenate, "concatenate((x, y), axis=0)", keywords=only_axis),
         "convolve": ArrayFunction(
             correlation.convolve, "convolve(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
@@ -290,7 +299,7 @@ def _table() -> dict[str, ArrayFunction]:
         "transpose": ArrayFunction(np.transpose, "transpose(x, (1, 0))", 1, 2),
         "tril": ArrayFunction(np.tril, "tril(x)"),
         "triu": ArrayFunction(np.triu, "triu(x)"),
-        "where": ArrayFunction(np.where, "where(condition, x, y)", 3, 3, elements=_broadcast),
+        "where": ArrayFunction(np.where, "where(condition, x, y)", 3, 3, elements=joint_size),
         "zeros": ArrayFunction(np.zeros, "zeros((m, n))", elements=_total, counts=(0,)),
     }  # fmt: skip
     return dict(sorted(table.items()))

@@ -99,15 +99,23 @@ def read(path: Path) -> Document:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = " (indent with spaces, not tabs)" if "\\t" in str(error.problem) else ""
-        raise SpaceError(f"{shown(path)}:{line}: not YAML: {error.problem}{hint}") from None
+        raise SpaceError(f"{shown(path)}:{line}: not YAML: {error.problem}{hint}{_advice(path)}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise SpaceError(f"{shown(path)}: not YAML: {str(error).splitlines()[0]}") from None
+        raise SpaceError(f"{shown(path)}: not YAML: {str(error).splitlines()[0]}{_advice(path)}") from None
     if not isinstance(builder.root, dict):
         content = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"
         raise SpaceError(
             f"{shown(path)}:1: holds {content}; a mapping of keys such as `title:` and `parameters:` is expected"
+            f"{_advice(path)}"
         )
     return Document(path, builder.root, builder.lines, _questions(text))
+
+
+def _advice(path: Path) -> str:
+    """The next step if `path` seems to be a kernel's source, whose name somebody wrote for that of its space file."""
+    if path.suffix in ("", ".yaml", ".yml"):
+        return ""
+    return f"; if it is the source of a kernel, `tune new {shown(path)}` drafts the space file"
 
 
 def _questions(text: str) -> dict[int, str]:

@@ -118,7 +118,7 @@ def _names(kernels: Sequence[str], results: Path | None) -> list[str]:
     """The names or files of kernels that may have records."""
     own = results or paths.user_results()
     if results is not None and not results.is_dir():
-        raise RequestError(f"--results {shown(results)}: there is no such folder")
+        raise RequestError(f"--results {shown(results)}: there is no such folder; name one that holds records")
     known = _stored(own)
     if not kernels:
         return known
