@@ -258,6 +258,7 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has ns::conv, other"),
         ("f.cu", "int x;", [], "no kernel found; tuner looks for __global__ and __kernel functions"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu, or in .clh, .cuh, .h, .hip, "),
+        (".", None, [], ".: a folder, not a kernel file; name one"),
         ("f.cu", "\0\xff", [], "no kernel"),
         ("nowhere/f.cu", None, [], "cannot be read: No such file or directory; name a kernel file"),
         ("f.cu", ADD["cuda"][1], ["--output", "there.yaml"], "there.yaml: already exists"),

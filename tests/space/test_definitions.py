@@ -200,7 +200,7 @@ def test_a_patch_is_refused_where_there_is_nothing_to_write(tmp_path: Path, tune
     assert "SCALE has the best value already" in done.err
     done = tune("export", of(tmp_path, "#define SCALE 4\n" + TIMES), "64", "--to", "header", "--device", "host")
     assert (done.status, done.err.count("\n")) == (2, 1)
-    assert "f.c defines SCALE below what it includes; use --to patch" in done.err
+    assert "f.c defines SCALE itself, in place of the header's value; write #ifndef around each, or use" in done.err
     assert tune("export", of(tmp_path, "#define SCALE 4\n" + TIMES), *request).status == 0
     run("patch", "-d", tmp_path, "-p1", "-i", tmp_path / "p")
     assert (tmp_path / "f.c").read_text() == "#define SCALE 5\n" + TIMES

@@ -75,6 +75,8 @@ def command(
     from tuner.drafting.draft import Draft
     from tuner.drafting.host.program_files import including
 
+    if not source.name:
+        raise RequestError(f"{shown(source)}: a folder, not a kernel file; name one, such as my_kernel.cu")
     file = output or source.with_suffix(".yaml")
     if source.suffix == PYTHON:
         if others or include:

@@ -28,7 +28,10 @@ def export(request: ExportRequest) -> Export:
     for path in request.problem.space.sources:
         if (found := source_text.defined_in(request.problem.space, path)) and found.names:
             names = shown(", ".join(sorted(found.names)))
-            raise RequestError(f"--to header: {path.name} defines {names} below what it includes; use --to patch")
+            raise RequestError(
+                f"--to header: {shown(path.name)} defines {names} itself, in place of the header's value; write "
+                "#ifndef around each, or use --to patch"
+            )
     problem, name = request.problem, request.device
     if name is not None and devices.is_name(name):
         target_devices = [TargetDevice.local(problem.space, name)]
