@@ -47,18 +47,16 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
 def _fill(rng: np.random.Generator, lengths: Array, width: int, columns: Array, values: Array) -> None:
     """Draw the columns and values of rows of these lengths."""
     ends = np.cumsum(lengths + 1)  # of the steps of each row, one more than it has entries
-    reached = np.zeros(ends[-1] + 1)
+    reached, is_end = np.zeros(ends[-1] + 1), np.zeros(ends[-1] + 1, bool)
     rng.standard_exponential(out=reached[1:])
     np.cumsum(reached, out=reached)
     begin = reached[np.concatenate(([0], ends[:-1]))]
     scale = width / (reached[ends] - begin)
-    # The row of each entry, by sums and look-ups: threads wait for one another while NumPy repeats or selects elements.
-    row = np.zeros(len(columns) + 1, np.intp)
-    np.add.at(row, np.cumsum(lengths)[:-1], 1)
-    row = np.cumsum(row[:-1], out=row[:-1])
-    step = np.arange(1, len(row) + 1)  # the last step of each row leads to its end
-    step += row
-    places = reached.take(step)
+    is_end[ends] = True  # the last step of a row leads to its end
+    is_entry = ~is_end[1:]
+    # The row of each entry: by sums and look-ups, because threads wait for one another while NumPy repeats elements.
+    row = np.cumsum(is_end[:-1], dtype=np.int32)[is_entry]
+    places = reached[1:][is_entry]
     places -= begin.take(row)
     places *= scale.take(row)
     np.minimum(places, width - 1, out=places)
