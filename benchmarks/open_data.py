@@ -162,6 +162,7 @@ def main() -> None:
             for problem, size in order:
                 line = record(crews, problem.kernel, size, problem.types, options.device, options.into)
                 print(line or f"{problem.kernel} {size}: is there", flush=True)
+        signal.alarm(0)
     except KeyboardInterrupt:
         print("broken off: the ledger keeps what was measured")
 
