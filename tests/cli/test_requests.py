@@ -70,6 +70,7 @@ BAD_REQUESTS = {
     ("best", "03_naive", "0"): "whole number from 1 on",
     ("run", "03_naive", "0"): "whole number from 1 on",
     ("run", "nothing", "8"): "there is no such kernel",
+    ("run", ".", "8"): "there is no such kernel; it is a folder; name a space file in it",
     ("tune", "sgemm/03_naive", "8"): "tuning needs no verb: write `tune KERNEL SIZE`",
     ("merge", "nothing"): "name a folder of results, or a file *.jsonl of one",
     ("validate", "nowhere.yaml"): "there is no such file; name a YAML file",

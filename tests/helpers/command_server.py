@@ -96,11 +96,8 @@ def become(request: dict[str, Any], server: int) -> None:
 def main() -> None:
     gc.disable()
     load(MODULES)
-    final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = (
-        0.1,
-        1,
-        30,
-    )  # as `short_finals`
+    # as `short_finals`
+    final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = 0.1, 1, 30
     control, server = socket.socket(fileno=os.dup(0)), os.getpid()
     request = serve(control)
     if request is not None:

@@ -184,10 +184,15 @@ def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]
     Our kernels in Triton count only if no others match: most have the name of one in CUDA and OpenCL.
     """
     entries = list(entries)
-    parts = [entry for entry in entries if kernel and kernel in entry.name]
+    parts = [entry for entry in entries if is_part(kernel, entry.name)]
     inside = [entry for entry in parts if entry.name.startswith(f"{kernel}/")]
     others = [entry for entry in parts if not _is_ours_in_triton(entry)]
     return _named(entries, kernel) or inside or others or parts
+
+
+def is_part(text: str, name: str) -> bool:
+    """Whether `text` is a part of a kernel's name. Punctuation alone is none: `.` denotes a folder."""
+    return text in name and any(map(str.isalnum, text))
 
 
 def _is_ours_in_triton(entry: CatalogEntry) -> bool:
@@ -220,6 +225,8 @@ def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> R
         hint = "tuning needs no verb: write `tune KERNEL SIZE`"
     elif os.path.isfile(kernel) and not kernel.endswith(SUFFIXES):
         hint = f"it is a file, but not a space file; `tune new {shown(kernel)}` drafts one"
+    elif os.path.isdir(kernel):
+        hint = "it is a folder; name a space file in it, or one of `tune list`"
     elif _has_records(kernel):
         hint = "there are records of it, but its file is not known; write its path, or add its folder to tuner.toml"
     reason = f"; {problems[0]}" if problems else ""

@@ -22,7 +22,7 @@ def matching(text: str, names: Sequence[str]) -> list[str]:
         lambda name: name == text,
         lambda name: fnmatch.fnmatchcase(name, text),
         lambda name: name.rpartition("/")[0] == text,
-        lambda name: bool(text) and text in name,
+        lambda name: catalog.is_part(text, name),
     )
     for is_match in matchers:
         if found := [name for name in names if is_match(name)]:
