@@ -142,6 +142,9 @@ def test_a_documented_command_that_needs_no_gpu_and_no_minutes_runs(page: str, w
         if draft:
             draft.unlink()
         done = tune(*([] if verb == "kernel" else [verb]), *words)
+        if "--verify-receipt" in words and done.status == 1:  # other tests run beside one of the two judgements
+            assert all("as fast as the baseline then" in each for each in done.out.splitlines()), done.out
+            continue
         assert done.status == (2 if line in WRONG else 0), (line, done.err)
         assert done.out or line in WRONG, line
         if draft:
