@@ -98,7 +98,7 @@ def _launch(context: driver.Context, captured: driver.Captured, stream: int) -> 
         ctypes.c_void_p.from_param(kernel.extra),  # in place of parameters, for some kernels
     )
     launch.keep = captured  # whose node owns both
-    return launch  # type: ignore[no-any-return]
+    return launch  # type: ignore[no-any-return]  # ctypes knows no types
 
 
 def _attribute(cuda: Any, node: ctypes.c_void_p, number: int) -> list[int]:
