@@ -26,7 +26,8 @@ int cublasGemmEx(void *handle, int tb, int ta, int n, int m, int k, float *alpha
     factors[0] = *alpha; factors[1] = *beta; launched++;
     return 0;
 }
-long made = 0, kinds[64], rows[64], columns[64], leading[64], batches[64], strides[64], description[5], alignments[9];
+long made = 0;  /* in one test, at most 255 */
+long kinds[256], rows[256], columns[256], leading[256], batches[256], strides[256], description[5], alignments[9];
 long given[16], needed = 0, offered = 1, allocated = 0;
 int cublasLtCreate(long *handle) { *handle = 77; return 0; }
 int cublasLtMatmulDescCreate(long *it, int sums, int scale) {
@@ -142,7 +143,7 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
     for module in (products, chosen_algorithm, cublas_tiles):
         monkeypatch.setattr(module, "shared_library", lambda name: library)
-    for name in ("offered", "refused"):  # algorithms of cuBLASLt; launches
+    for name in ("made", "offered", "refused"):  # descriptions; algorithms of cuBLASLt; launches
         ctypes.c_long.in_dll(library, name).value = 0
     monkeypatch.setattr(chosen_algorithm, "handle_of", chosen_algorithm.handle_of.__wrapped__)
     return driver.Context(0x1234, 0)
