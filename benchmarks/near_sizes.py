@@ -1,11 +1,13 @@
-"""A search with few evaluations, on a device, that knows records of two other sizes.
+"""A search with few evaluations, on a device, that knows the records of two other sizes.
 
-    python benchmarks/near_sizes.py results/recordings/09_wgmma-4096-NVIDIA_H200.json.gz --near 2048 8192
+    python benchmarks/near_sizes.py hgemm/02_mma_naive sgemm/06_tiled --near 2048 8192 --size 4096
 
-Tunes the recorded kernel at the sizes of `--near` with `--trials` each, in an empty store, from a copy of the space
-file that no shipped record or recording belongs to. Then tunes it at the recorded size with `--budget`; this search
-knows what the store has by then. Prints after how many of its evaluations one was within 1 % of the optimum, by the
-recorded times, so that a lucky measurement does not count.
+Tunes each kernel at the sizes of `--near` with the budget `--trials`, in an empty store, from a copy of the space file
+that no shipped record or recording belongs to. Then it searches at `--size` with `--budget` evaluations, which knows
+what the store has by then, and continues with the budget `--truth`. At the end, the best that the few evaluations
+found, the best of all evaluations, and the configurations of the shipped records of that size are measured in the same
+rounds. Prints how fast the first is, relative to the fastest, and after which evaluation it was found. `--keep` appends
+all trials to a file, one search a line.
 """
 
 from __future__ import annotations
@@ -13,59 +15,114 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
-import subprocess
-import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import search_time  # beside this file
 
-from tuner.space.config import Config
-from tuner.tuning.recordings import recording
+from tuner import devices
+from tuner.catalog import catalog
+from tuner.measure import turns
+from tuner.measure.benchmark import Bench
+from tuner.space import chosen_types, parsing
+from tuner.store.store import Store
+from tuner.tuning.crew.crews import Crews
+from tuner.tuning.driver import tune_with
+from tuner.tuning.exploration import Quiet, explored
+from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.request import CheckedRequest, TuningRequest
 
-SHARE = 0.01
+Config = dict[str, Any]
+
+OF_FEW, OF_ALL, OF_RECORD = 3, 4, 3  # how many candidates of each kind are measured again
+SECONDS = 2.0  # of the rounds at the end
 
 
 def main() -> None:
-    """Tune at three sizes for each recording."""
+    """Tune each kernel at three sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recordings", type=Path, nargs="+")
-    parser.add_argument("--near", nargs="+", required=True, help="the two sizes")
-    parser.add_argument("--trials", type=int, default=60, help="evaluations at each size of --near")
-    parser.add_argument("--budget", type=int, default=8)
+    parser.add_argument("kernels", nargs="+")
+    parser.add_argument("--near", nargs="+", default=["2048", "8192"], help="the sizes that are tuned before")
+    parser.add_argument("--size", default="4096")
+    parser.add_argument("--trials", default="60,10s", help="the budget at each size of --near")
+    parser.add_argument("--budget", type=int, default=8, help="evaluations at --size that count")
+    parser.add_argument("--truth", default="150,15s", help="the budget of the search for the best, at --size")
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
     options = parser.parse_args()
-    for path in options.recordings:
-        data = recording.read(path)
-        size = ",".join(f"{name}={value}" for name, value in data.size.items())
+    for kernel in options.kernels:
+        began = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
-            tried = searched(data.kernel, size, options, Path(name))
-        times = [data.entries[tuple(config[name] for name in data.parameters)].time_ms for config in tried]
-        shares = [0.0 if time_ms is None else data.optimum_ms / time_ms for time_ms in times]
-        first = next((n for n, share in enumerate(shares, 1) if share * (1 + SHARE) >= 1), None)
-        reached = f"after {first}" if first else f"not within {len(shares)}"
-        print(f"{path.name}: within 1 % {reached}; the best had {max(shares):.2%} of the optimum's speed", flush=True)
+            os.environ["TUNER_STATE"] = f"{name}/state"
+            print(f"{kernel}: {compared(kernel, options, Path(name))}; {time.monotonic() - began:.0f} s", flush=True)
 
 
-def searched(kernel: str, size: str, options: argparse.Namespace, folder: Path) -> list[Config]:
-    """The configurations that the last search tried, in their order."""
-    file = search_time.alone(search_time.ROOT / f"spaces/{kernel}.yaml", folder)
-    environment = {**os.environ, "TUNER_STATE": f"{folder}/state", "TUNER_RESULTS": f"{folder}/results"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(search_time.ROOT), os.environ.get("PYTHONPATH", "")])
+def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
+    """Search, and measure the candidates again."""
+    file = str(search_time.alone(search_time.ROOT / f"spaces/{kernel}.yaml", folder))
+    progress, trials = Quiet(lambda text: None), dict[str, list[Trial]]()
 
-    def tune(*words: str) -> str:
-        command = [sys.executable, "-m", "tuner", *words, "--device", options.device]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(f"{shlex.join(command)}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
-        return done.stdout
+    def request(size: str, budget: str) -> TuningRequest:
+        return TuningRequest(file, size, options.device, budget=budget, results=folder / "results")
 
-    for near in options.near:
-        tune(str(file), near, "--budget", str(options.trials))
-    tune(str(file), size, "--budget", str(options.budget))
-    trials = json.loads(tune("history", str(file), size, "--all", "--json"))["trials"]
-    return [trial["config"] for trial in trials]
+    with Crews(progress.noted) as crews:
+        for near in options.near:
+            trials[near] = tune_with(crews, request(near, options.trials), progress).trials
+            keep(options.keep, kernel, near, trials[near])
+        for budget in (str(options.budget), options.truth):
+            with explored(crews, CheckedRequest.of(request(options.size, budget)), progress) as search:
+                trials[budget] = search.trials
+        keep(options.keep, kernel, options.size, trials[options.truth])
+    few = trials[str(options.budget)]
+    candidates = [*best(few, OF_FEW), *best(trials[options.truth], OF_ALL), *recorded(kernel, options, OF_RECORD)]
+    chosen = [config for place, config in enumerate(candidates) if config not in candidates[:place]]
+    times = beside(file, options, chosen)
+    found = min(range(len(best(few, OF_FEW))), key=times.__getitem__)
+    number = [trial.config for trial in few].index(chosen[found]) + 1
+    tried = ", ".join(f"{len(trials[size])} at {size}" for size in options.near)
+    return (
+        f"{min(times) / times[found]:.2%} of the best's speed after evaluation {number} of {len(few)} ({tried}); "
+        f"{times[found]:.5g} ms, the best of {len(trials[options.truth])} and of the records {min(times):.5g} ms"
+    )
+
+
+def best(trials: Sequence[Trial], count: int) -> list[Config]:
+    """The fastest configurations."""
+    timed = [trial for trial in trials if trial.time_ms is not None]
+    return [trial.config for trial in sorted(timed, key=lambda trial: trial.time_ms or 0.0)[:count]]
+
+
+def recorded(kernel: str, options: argparse.Namespace, count: int) -> list[Config]:
+    """Configurations of the shipped records of the size."""
+    space = catalog.load(kernel)
+    sizes = parsing.parse_size(options.size, space.operation)
+    records = [record for record in Store.of(space, None).records if record.sizes == sizes]
+    configs = [config for record in records for config, _ in record.timed[:count]]
+    return [config for config in configs if config.keys() == space.parameters.keys()]
+
+
+def beside(file: str, options: argparse.Namespace, configs: Sequence[Config]) -> list[float]:
+    """The median times in ms, measured in the same rounds; infinite for what cannot be run."""
+    space, device = catalog.load(file), devices.open_device(options.device)
+    op = space.operation
+    sizes, types = parsing.parse_size(options.size, op), chosen_types.defaults(op)
+    scope = op.scope(sizes, op.options, device.language, device.limits, types)
+    valid = [config for config in configs if space.valid(config, scope)]
+    with turns.taken(device.place):
+        finals = Bench(device, space, scope).finals(valid, SECONDS).candidates
+    times = {json.dumps(config): final.time_ms for config, final in zip(valid, finals, strict=True)}
+    return [times.get(json.dumps(config), float("inf")) for config in configs]
+
+
+def keep(file: Path | None, kernel: str, size: str, trials: Sequence[Trial]) -> None:
+    """Append the trials of a search, in their order."""
+    if file is not None:
+        tried = [(trial.config, trial.time_ms) for trial in trials]
+        with file.open("a") as out:
+            out.write(json.dumps({"kernel": kernel, "size": size, "trials": tried}) + "\n")
 
 
 if __name__ == "__main__":
