@@ -65,6 +65,7 @@ def replay(data: Recording, name: str, evaluations: int, seed: int) -> Replay:
     import torch
     from helion.autotuner import autotune, search_algorithms
     from helion.autotuner.benchmark_provider import BenchmarkProvider, BenchmarkResult
+    from helion.exc import NoConfigFound
 
     algorithm, options = ALGORITHMS[name]
     found: dict[tuple[Value, ...], float | None] = {}
@@ -122,7 +123,8 @@ def replay(data: Recording, name: str, evaluations: int, seed: int) -> Replay:
     for number in range(MOST_RUNS):
         run_seed = seed * MOST_RUNS + number
         random.seed(run_seed)
-        with contextlib.suppress(_SpentError), contextlib.redirect_stderr(io.StringIO()):
+        # NoConfigFound: all configurations of the first population failed, or were none
+        with contextlib.suppress(_SpentError, NoConfigFound), contextlib.redirect_stderr(io.StringIO()):
             autotune(
                 tunables,
                 lambda config: _nothing,

@@ -22,7 +22,7 @@ from tuner.exchange.interop import t4
 from tuner.tuning.recordings import recording
 
 if TYPE_CHECKING:
-    from search import Run  # beside this file
+    from search_tables import Run  # beside this file
 
 COSTS, RUNS = ("compilation", "validation", "benchmark"), ("runtimes",)
 PERFORMANCE = ["time"]

@@ -20,9 +20,13 @@ How the searches run:
                 Recordings without such others are left out, as are strategies that learn nothing from them
 
 What is printed besides:
+--beside        on how many spaces the first strategy is above, equal to and below each other one, and where below
 --spaces        the table of each space
 --leave-out     what the first strategy has without each kernel, and without each device: whether one decides all
 --methodology   the score of the package autotuning_methodology, which compares with random search over time
+
+--runs FILE writes each run as it ends, and runs that the file has are not repeated: a comparison that was cut goes on
+where it was, here or on another machine. --seconds ends it: the tables are then of the seeds that have ended.
 """
 
 from __future__ import annotations
@@ -32,33 +36,31 @@ import json
 import math
 import os
 import random
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[threads] = "1"  # before NumPy is imported: the processes share the cores
 
-import helion_search  # beside this file
+import helion_search  # beside this file, as the next ones
 import numpy as np
-import warm_start  # beside this file, too
+import search_tables
+import warm_start
+from search_tables import LEARNING, WITHIN, Run
 
 from tuner.exchange import replay
 from tuner.search.budget import Budget
 from tuner.search.experience import Experience
 from tuner.search.strategies import STRATEGIES
 from tuner.tuning.recordings import recording
-from tuner.tuning.recordings.recording import Entry, Recording, Row
+from tuner.tuning.recordings.recording import Entry, Recording
 
 AT = (25, 50, 100, 200)
-WITHIN = (0.10, 0.05, 0.01)
-LEARNING = "optuna"  # the strategy that learns from other searches
 DEFAULT = (LEARNING, *(name for name in STRATEGIES if name.startswith("kt:") and "brute" not in name), "random")
-RESAMPLES = 1000
-LEAST = 1e-3  # in place of 0, the fraction while all configurations have failed
 
 
 @dataclass(frozen=True)
@@ -70,23 +72,6 @@ class Mode:
     noise: float = 0.0
     shuffled: bool = False
     transfer: int = 0
-
-
-@dataclass(frozen=True)
-class Run:
-    """One strategy over one space with one seed: the fraction of the optimum after each evaluation, the evaluations to
-    within each of WITHIN (one more than the budget if it was not reached), the strategy's seconds per evaluation, and
-    the configurations in their order."""
-
-    strategy: str
-    space: str
-    kernel: str
-    device: str
-    seed: int
-    fractions: tuple[float, ...]
-    within: tuple[int, ...]
-    seconds: float
-    rows: Sequence[Row] = field(default=(), repr=False)
 
 
 @lru_cache(maxsize=4)
@@ -124,8 +109,11 @@ def seen(data: Recording, mode: Mode, seed: int) -> Recording:
     return replace(data, entries=noisy_entries)
 
 
-def run(strategy: str, path: Path, seed: int, mode: Mode, near: Sequence[Path] = ()) -> Run:
-    """One replay. What it has found after each evaluation is the configuration that was measured as the fastest."""
+def run(strategy: str, path: Path, seed: int, mode: Mode, near: Sequence[Path], until: float) -> Run | None:
+    """One replay; None if the time is over. What it has found after each evaluation is the configuration that was
+    measured as the fastest."""
+    if time.monotonic() > until:
+        return None
     data = read(path)
     as_seen = seen(data, mode, seed) if mode.noise or mode.shuffled else data
     if strategy.startswith(helion_search.PREFIX):
@@ -144,99 +132,67 @@ def run(strategy: str, path: Path, seed: int, mode: Mode, near: Sequence[Path] =
         next((n for n, reached in enumerate(fractions, 1) if reached * (1 + share) >= 1), mode.evaluations + 1)
         for share in WITHIN
     )
-    space, seconds = path.name.partition(".")[0], result.seconds_in_strategy / max(1, len(result.evaluations))
-    return Run(strategy, space, data.kernel, data.device, seed, tuple(fractions), within, seconds, result.rows)
+    seconds = result.seconds_in_strategy / max(1, len(result.evaluations))
+    return Run(strategy, space_of(path), data.kernel, data.device, seed, tuple(fractions), within, seconds, result.rows)
 
 
-def geometric(values: Iterable[float]) -> float:
-    """The geometric mean."""
-    return math.exp(statistics.fmean(math.log(max(value, LEAST)) for value in values))
+Job = tuple[str, Path, int]  # a strategy, a recording, a seed
 
 
-def grouped(runs: Iterable[Run]) -> list[list[Run]]:
-    """The runs by space."""
-    spaces: dict[str, list[Run]] = {}
+def kept(file: Path, mode: Mode) -> Iterator[Run]:
+    """The runs of this mode that a file of --runs has. A last line that was cut is left out, and ended."""
+    text = file.read_text() if file.exists() else ""
+    if text and not text.endswith("\n"):
+        file.write_text(text + "\n")
+    for line in text.splitlines():
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if values.pop("mode") == asdict(mode):
+            lists = {"fractions": tuple(values["fractions"]), "within": tuple(values["within"])}
+            yield Run(**{**values, **lists, "rows": [tuple(row) for row in values["rows"]]})
+
+
+def space_of(path: Path) -> str:
+    """What the tables call a recording."""
+    return path.name.partition(".")[0]
+
+
+def run_all(
+    jobs: Sequence[Job],
+    mode: Mode,
+    near: Mapping[Path, Sequence[Path]],
+    processes: int,
+    seconds: float,
+    file: Path | None,
+) -> list[Run]:
+    """The runs, in the order of the jobs, those that ended within so many seconds: `file` takes each as it ends."""
+    wanted = {(strategy, space_of(path), seed): (strategy, path, seed) for strategy, path, seed in jobs}
+    found = {(each.strategy, each.space, each.seed): each for each in kept(file, mode)} if file else {}
+    until = time.monotonic() + seconds
+    with ProcessPoolExecutor(processes) as pool:
+        futures = [
+            pool.submit(run, strategy, path, seed, mode, near[path], until)
+            for key, (strategy, path, seed) in wanted.items()
+            if key not in found
+        ]
+        for future in as_completed(futures):
+            if (ended := future.result()) is None:
+                continue
+            found[ended.strategy, ended.space, ended.seed] = ended
+            if file:
+                with file.open("a") as lines:
+                    lines.write(json.dumps({"mode": asdict(mode), **vars(ended)}) + "\n")
+    return [found[key] for key in wanted if key in found]
+
+
+def comparable(runs: Sequence[Run], strategies: Sequence[str]) -> list[Run]:
+    """The runs of the spaces and seeds for which every strategy has one."""
+    have: dict[tuple[str, int], set[str]] = {}
     for each in runs:
-        spaces.setdefault(each.space, []).append(each)
-    return [spaces[name] for name in sorted(spaces)]
-
-
-def interval(runs: Iterable[Run], n: int) -> tuple[float, float]:
-    """The 95 % interval of the geometric mean of the fractions after `n` evaluations: RESAMPLES times, spaces are
-    drawn, and in each its seeds."""
-    drawn = np.random.default_rng(0)
-    logs = [np.log([max(each.fractions[n - 1], LEAST) for each in space]) for space in grouped(runs)]
-    of_seeds = np.array([drawn.choice(each, (RESAMPLES, len(each))).mean(axis=1) for each in logs])
-    spaces = drawn.integers(len(logs), size=(len(logs), RESAMPLES))
-    means = np.take_along_axis(of_seeds, spaces, axis=0).mean(axis=0)
-    low, high = np.exp(np.percentile(means, [2.5, 97.5]))
-    return float(low), float(high)
-
-
-def summary(runs: Sequence[Run], at: Sequence[int]) -> list[str]:
-    """The cells of a strategy in the table."""
-    cells = []
-    for n in at:
-        low, high = interval(runs, n)
-        mean = geometric(geometric(each.fractions[n - 1] for each in space) for space in grouped(runs))
-        cells.append(f"{mean:.3f} [{low:.3f}, {high:.3f}]")
-    for i in range(len(WITHIN)):
-        medians = [statistics.median(each.within[i] for each in space) for space in grouped(runs)]
-        cells.append(f"{geometric(medians):.0f}{'+' if max(medians) > max(at) else ''}")
-    return [*cells, f"{statistics.fmean(each.seconds for each in runs) * 1e3:.1f}"]
-
-
-def table(runs: Sequence[Run], at: Sequence[int]) -> str:
-    """A Markdown table, the best at the last but one number of evaluations first."""
-    header = ["strategy", *(f"at {n}" for n in at), *(f"to {share:.0%}" for share in WITHIN), "ms"]
-    groups: dict[str, list[Run]] = {}
-    for each in runs:
-        groups.setdefault(each.strategy, []).append(each)
-    by = sorted(at)[-2:][0]
-    order = sorted(groups, key=lambda name: -geometric(each.fractions[by - 1] for each in groups[name]))
-    rows = [header, ["---"] * len(header), *([name, *summary(groups[name], at)] for name in order)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
-def left_out(runs: Sequence[Run], at: Sequence[int]) -> str:
-    """The fractions of the first strategy without each kernel, and without each device."""
-    of_first = [each for each in runs if each.strategy == runs[0].strategy]
-    parts: Mapping[str, Callable[[Run], str]] = {"kernel": lambda each: each.kernel, "device": lambda each: each.device}
-    lines = [f"{runs[0].strategy} at {', '.join(map(str, at))}, without"]
-    for what, name_of in parts.items():
-        for name in sorted({name_of(each) for each in of_first}):
-            rest = grouped(each for each in of_first if name_of(each) != name)
-            if rest:
-                means = [geometric(geometric(each.fractions[n - 1] for each in space) for space in rest) for n in at]
-                lines.append(f"  {what} {name or '(unknown)'}: {', '.join(f'{mean:.3f}' for mean in means)}")
-    return "\n".join(lines)
-
-
-def plot(runs: Sequence[Run], evaluations: int, path: Path) -> None:
-    """The fraction of the optimum over evaluations, a line for each strategy, with the interval as a band."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panel = pyplot.subplots(figsize=(8, 5))
-    colours = pyplot.get_cmap("tab20")
-    points = sorted({1, *range(5, evaluations, 5), evaluations})
-    for i, strategy in enumerate(dict.fromkeys(each.strategy for each in runs)):
-        group = [each for each in runs if each.strategy == strategy]
-        lines = [geometric(each.fractions[n - 1] for each in group) for n in points]
-        bands = [interval(group, n) for n in points]
-        panel.plot(points, lines, label=strategy, linewidth=2.5 if strategy == LEARNING else 1.0, color=colours(i % 20))
-        low, high = zip(*bands, strict=True)
-        panel.fill_between(points, low, high, alpha=0.15, color=colours(i % 20), linewidth=0)
-    spaces = len(grouped(runs))
-    panel.set(
-        xlabel="evaluations", ylabel="optimum / best found, geometric mean", ylim=(0.5, 1.01), title=f"{spaces} spaces"
-    )
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize=7, loc="lower right")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+        have.setdefault((each.space, each.seed), set()).add(each.strategy)
+    return [each for each in runs if have[each.space, each.seed] == set(strategies)]
 
 
 def main() -> None:
@@ -251,11 +207,13 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--shuffle", action="store_true")
     parser.add_argument("--transfer", type=int, default=0, metavar="EVALUATIONS")
+    parser.add_argument("--beside", action="store_true")
     parser.add_argument("--spaces", action="store_true")
     parser.add_argument("--leave-out", action="store_true")
     parser.add_argument("--methodology", action="store_true", help="needs autotuning_methodology")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--json", type=Path, help="write every run to this file")
+    parser.add_argument("--runs", type=Path, help="a file of JSON lines, a run in each")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after so many seconds")
     parser.add_argument("--plot", type=Path, help="write a plot to this file; needs matplotlib")
     options = parser.parse_args()
     paths = [path for folder in options.folders for path in recording.files(folder)]
@@ -266,26 +224,27 @@ def main() -> None:
     if options.transfer:
         paths = [path for path in paths if near[path]]
         options.strategies = [name for name in options.strategies if name == LEARNING]
-    jobs = [
-        (s, path, seed, mode, near[path]) for path in paths for s in options.strategies for seed in range(options.seeds)
-    ]
-    with ProcessPoolExecutor(options.processes) as pool:
-        futures = [pool.submit(run, *job) for job in jobs]
-        runs = [future.result() for future in futures]
-    print(table(runs, options.at))
+    jobs = [(name, path, seed) for seed in range(options.seeds) for path in paths for name in options.strategies]
+    ended = run_all(jobs, mode, near, options.processes, options.seconds, options.runs)
+    runs = comparable(ended, options.strategies)
+    if len(runs) < len(jobs):
+        print(f"{len(ended)} of {len(jobs)} runs have ended; the tables are of {len(runs)}, which all strategies have")
+    if not runs:
+        return
+    print(search_tables.table(runs, options.at))
+    if options.beside:
+        print(f"\n{search_tables.beside(runs, options.at)}")
     if options.spaces:
-        for space in grouped(runs):
-            print(f"\n{space[0].space}\n\n{table(space, options.at)}")
+        for space in search_tables.grouped(runs):
+            print(f"\n{space[0].space}\n\n{search_tables.table(space, options.at)}")
     if options.leave_out:
-        print(f"\n{left_out(runs, options.at)}")
+        print(f"\n{search_tables.left_out(runs, options.at)}")
     if options.methodology:
         import methodology  # beside this file
 
-        print(f"\n{methodology.scores(runs, {path.name.partition('.')[0]: path for path in paths})}")
-    if options.json:
-        options.json.write_text(json.dumps([vars(each) for each in runs]))
+        print(f"\n{methodology.scores(runs, {space_of(path): path for path in paths})}")
     if options.plot:
-        plot(runs, mode.evaluations, options.plot)
+        search_tables.plot(runs, mode.evaluations, options.plot)
 
 
 if __name__ == "__main__":

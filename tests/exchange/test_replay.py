@@ -65,18 +65,25 @@ def test_several_workers_give_one_trace_for_a_seed() -> None:
 
 
 @pytest.mark.slow
-def test_the_benchmark_makes_table_json_and_plot(tmp_path: Path) -> None:
+def test_the_benchmark_makes_tables_and_a_plot_and_repeats_no_run_that_it_has(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     recording.write(folder / "made.json.gz", RECORDED)
-    script = [sys.executable, ROOT / "benchmarks/search.py", folder, "--seeds", "2", "--strategies", "random", "optuna"]
+    mode = {"evaluations": 6, "workers": 2, "noise": 0.05, "shuffled": True, "transfer": 0}
+    about = {"mode": mode, "strategy": "optuna", "space": "made", "kernel": RECORDED.kernel, "device": ""}
+    had = {**about, "seed": 0, "fractions": [0.25] * 6, "within": [7] * 3, "seconds": 0.0, "rows": []}
+    (tmp_path / "runs.jsonl").write_text(json.dumps(had) + '\n{"mode": {"evalu')  # what a run that was cut leaves
+    script = [sys.executable, ROOT / "benchmarks/search.py", folder, "--seeds", "2", "--strategies", "optuna", "random"]
     modes = ["--noise", "0.05", "--shuffle", "--workers", "2", "--at", "3", "6", "--leave-out", "--processes", "1"]
-    outputs = ["--spaces", "--json", tmp_path / "runs.json", "--plot", tmp_path / "plot.png"]
+    outputs = ["--spaces", "--beside", "--runs", tmp_path / "runs.jsonl", "--plot", tmp_path / "plot.png"]
     done = subprocess.run(script + modes + outputs, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "| strategy | at 3 | at 6 |" in done.stdout
-    assert done.stdout.count("| optuna |") == 2, "of all spaces, and of the only one"
-    runs = json.loads((tmp_path / "runs.json").read_text())
-    assert len(runs) == 4
+    assert done.stdout.count("| optuna | ") == 2, "of all spaces, and of the only one"
+    assert "| random | 0 above, 0 equal, 1 below | 0 above, 0 equal, 1 below |" in done.stdout, "0.25 was kept"
+    first, cut, *rest = (tmp_path / "runs.jsonl").read_text().splitlines()
+    assert (json.loads(first), cut) == (had, '{"mode": {"evalu')
+    runs = [json.loads(line) for line in rest]
+    assert sorted((run["strategy"], run["seed"]) for run in runs) == [("optuna", 1), ("random", 0), ("random", 1)]
     assert {len(run["fractions"]) for run in runs} == {6}
     assert all(0 < fraction <= 1 for run in runs for fraction in run["fractions"][2:]), "true times, without noise"
     assert (tmp_path / "plot.png").stat().st_size > 1000
