@@ -338,3 +338,31 @@ def test_what_the_host_says_of_blocks_and_bytes_is_read_as_c_means_it(tmp_path: 
     assert guessed(text) == ["w"]
     assert (data["grid"], data["block"]) == (["ceil_div(n, block_size_x)"], ["block_size_x"])
     assert data["default"] == {"block_size_x": 192}
+
+
+def test_a_block_with_names_is_no_number_of_the_host(tmp_path: Path, tune: Tune) -> None:
+    code = """
+#define BX 32
+#define BY 8
+#ifndef SHARED
+#define SHARED 1
+#endif
+__global__ void __launch_bounds__(BX *BY) f(float *out, const float *in, int pitch, int w, int h) {
+    int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y * BY + threadIdx.y;
+#if SHARED
+    __syncthreads();
+#endif
+    if (x < w && y < h) out[(y + 2) * pitch + x + 2] = in[(y + 2) * pitch + x + 2];
+}
+int main() {
+    int w = read(), h = read(), pitch = (w + 35) / 32 * 32;
+    cudaMalloc(&out, pitch * (h + 4) * sizeof(float));
+    cudaMalloc(&in, pitch * (h + 4) * sizeof(float));
+    f<<<dim3((w + BX - 1) / BX, (h + BY - 1) / BY), dim3(BX, BY)>>>(out, in, pitch, w, h);
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["parameters"]["SHARED"] == [0, 1]  # only a condition
+    assert text.count("  # ? ") == 1  # what is computed: no question about blocks or launch bounds
+    shapes = [argument["shape"] for argument in data["operation"]["arguments"][:2]]
+    assert "BX" not in str(shapes)

@@ -237,7 +237,8 @@ class ChosenKnobs(ChosenSizes):
     def asks_block(self, step: Prototype) -> str:
         """The question about a block size; empty if the source determines it or leaves it to the launch."""
         ask, bounds, block = "how many threads in x, y, z?", step.block, self.block_of(step)
-        if bounds and block != list(bounds)[: len(block)]:
+        is_product = len(bounds) == 1 and _factors(bounds) == _factors(block)
+        if bounds and block != list(bounds)[: len(block)] and not is_product:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         at = self.steps.index(step)
         given = (self.launched.block_is_of_sizes, self.launched.block_is_of_arrays)
@@ -263,3 +264,8 @@ class ChosenKnobs(ChosenSizes):
             return ""
         known = (e.isdecimal() or e in of_host or (e in self.knobs and (reads or e in self.code)) for e in block)
         return "" if is_declared and len(block) == self.dimensions_of(step) and all(known) else ask
+
+
+def _factors(extents: Sequence[str]) -> list[str]:
+    """The factors of extents that are products, in a fixed order."""
+    return sorted(factor.strip() for extent in extents for factor in extent.split("*"))

@@ -59,7 +59,7 @@ class DraftedReference:
         outputs = [self._derived.get(name, name) for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
         real = [p for p in self._arguments.arrays if name_of(p) in inputs and self._is_short(p)]
-        expression = self._expression(inputs, outputs[0]) if inputs else f"zeros({', '.join(self._extents)})"
+        expression = self._expression(inputs, outputs[0]) if inputs else self._zeros()
         choices = _REFERENCES.format(
             expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
             arguments=", ".join([*inputs, "*", *self._extents, *self._facts.options]),
@@ -86,6 +86,13 @@ class DraftedReference:
         """Whether an array holds real numbers of less precision than float64."""
         dtype = DTYPES.get(array.dtype or "")
         return dtype is not None and dtype.kind == "real" and dtype.itemsize < DTYPES["float64"].itemsize
+
+    def _zeros(self) -> str:
+        """An array with the shape of the first output, for a kernel without inputs."""
+        written = [p for p in self._arguments.arrays if self._facts.role(p)[0] != "in"]
+        shape = self._arguments.shape(written[0].name) if written else []
+        extents = ", ".join(shape)
+        return f"zeros(({extents}))" if len(shape) > 1 else f"zeros({extents})"
 
     def _expression(self, inputs: list[str], output: str) -> str:
         """A guess of the reference expression; empty if too little is known.

@@ -264,7 +264,9 @@ class Terms:
         same += [
             name
             for extent, name in own
-            if least <= number == self._site.number_of(extent) and macros <= {*re.findall(r"\w+", name)}
+            if least <= number == self._site.number_of(extent)
+            and macros <= {*re.findall(r"\w+", name)}
+            and (self._is_grid or not _atoms(extent))  # a block that has a name is not written as a number
         ]
         found = next(iter(same), "")
         if found:

@@ -121,11 +121,19 @@ def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
     for macro in _MACRO.finditer(code):
         name, value = macro["name"], int(macro["value"])
         if name not in taken and _words(code)[name] > (2 if macro["guard"] else 1):
-            yield name, Knob(around(value), value)
+            yield name, Knob((0, 1) if value == 1 and _is_condition(code, name) else around(value), value)
     for constant in _CONSTANT.finditer(code):
         name, value = constant["name"] or constant["enumerator"], int(constant["value"] or constant["number"])
         if name not in taken and _words(code)[name] > 1 and is_outside(code, constant.start()):
             yield name, Knob(around(value), value)
+
+
+def _is_condition(code: str, name: str) -> bool:
+    """Whether a code uses a macro only as a condition, as in `#if USE_SHARED` or `if (USE_SHARED)`."""
+    uses = re.sub(rf"^[ \t]*#[ \t]*(?:define|undef|ifn?def)[ \t]+{name}\b.*$", "", code, flags=re.MULTILINE)
+    before, after = r"(?:\bif\b\s*(?:constexpr\b)?\s*\(?|&&|\|\||!)\s*", r"\s*(?:$|\)|\?|&&|\|\|)"
+    rest = re.sub(rf"{before}\b{name}\b(?={after})|\b{name}\b(?=\s*\?)", "", uses, flags=re.MULTILINE)
+    return re.search(rf"\b{name}\b", rest) is None
 
 
 @functools.lru_cache(maxsize=8)
