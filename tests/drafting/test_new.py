@@ -428,6 +428,7 @@ __global__ void f(const T *in, T *out, cudaTextureObject_t image, int n, Mode mo
         switch (k) { case 0: p[k] = v; break; default: printf("%d", k + lo); }
     }
     T acc[ROWS] = {};
+    #pragma unroll DEPTH
     const Op<T> op{1}, *po = &op;
     float ((*TILES)[4]) = (float (*)[4])out;
     acc[0] += 2 * TILES[1][0];
@@ -439,7 +440,7 @@ int main(int count, char **names) { f<float, 128><<<1, HOST_ONLY * 4>>>(0, 0, 0,
 
 def test_templates_casts_and_lambdas_leave_only_knobs_undeclared(tmp_path: Path, tune: Tune) -> None:
     parameters = data_of(drafted(tmp_path, tune, "f.cu", CPP))["parameters"]
-    assert list(parameters) == ["BLOCK", "WARPS", "ROWS", "VERBOSE", "STEP", "block_size_x"]
+    assert list(parameters) == ["BLOCK", "WARPS", "ROWS", "VERBOSE", "STEP", "DEPTH", "block_size_x"]
 
 
 CONSTANTS = """

@@ -64,6 +64,16 @@ def test_a_pragma_that_gcc_ignores_is_named_with_its_macro(pragma: str, cure: st
     assert cure in done.err
 
 
+@pytest.mark.parametrize(("head", "tail", "status"), [("", "", 2), ("#if a > 0\n", "\n#endif", 0)])
+def test_a_loop_that_nvrtc_would_unroll_0_times_is_named(
+    head: str, tail: str, status: int, tmp_path: Path, tune: Tune
+) -> None:
+    text = 'extern "C" __global__ ' + LOOP.format(f"{head}#pragma unroll (a){tail}")
+    file = written(tmp_path, text, [Y], "zeros(n)", "cuda", parameters={"a": [0, 1, 4]}, grid=[1], block=[64])
+    done = tune("validate", file)
+    assert (done.status, "parameters.a: 0: NVRTC ignores `#pragma unroll 0`" in done.err) == (status, status == 2)
+
+
 CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll n)\n"
 
 

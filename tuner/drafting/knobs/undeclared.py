@@ -7,6 +7,7 @@ proposed as a knob.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import filterfalse
 
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs.known import is_known
@@ -15,6 +16,7 @@ from tuner.space.sources.tokens import definitions, matching, words
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+_UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b([^\n]*)$", re.MULTILINE)  # it declares nothing, but reads
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+\w+(\([^()]*\))?")  # its text declares nothing
 _NO_TYPE = {
     "return", "else", "do", "goto", "case", "delete", "throw", "new", "sizeof", "default", "break", "continue", "and",
@@ -49,7 +51,7 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
                     never.add(word)
                 else:
                     read[word] = read.get(word, True) and use == "truth"
-    extra = words(more)
+    extra = words(" ".join((more, *_UNROLL.findall(code))))
     read |= dict.fromkeys(filter(_IDENTIFIER.fullmatch, extra), False)
     if not read:
         return {}
@@ -65,7 +67,7 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
         outside.subtract(body)
         names.update(_locals(body))
     names.update(outside - uses)
-    for directive in _DIRECTIVE.findall(text):
+    for directive in filterfalse(_UNROLL.fullmatch, _DIRECTIVE.findall(text)):
         macro = _MACRO.match(directive)
         names.update(_IDENTIFIER.findall(directive if macro is None else macro[0]))
     return names

@@ -71,6 +71,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     yield from (Fault(*fault) for fault in macros.faults(space, codes))
     yield from (Fault(*fault) for fault in flag_faults.faults(space, tuple(codes.values())))
     yield from (Fault(*fault) for fault in ignored.pragmas(space, tuple(codes.values())))
+    yield from (Fault(*fault) for fault in ignored.unrolled(space, tuple(codes.values())))
 
 
 def warnings(space: Space) -> Iterator[str]:

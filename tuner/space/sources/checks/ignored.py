@@ -1,4 +1,5 @@
-"""Check for settings that a compiler ignores without an error: pragmas unknown to GCC, and limits of registers."""
+"""Check for settings that a compiler ignores without an error: pragmas unknown to GCC, loops that NVRTC is to unroll 0
+times, and limits of registers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,21 @@ def pragmas(space: Space, codes: Sequence[str]) -> Iterator[MacroFault]:
             macros = "#define PRAGMA(text) _Pragma(#text) and #define UNROLL(n) PRAGMA(GCC unroll n)"
             cure = f"UNROLL({name}), with {macros}" if word == "unroll" else "a pragma that GCC knows"
             yield (key(space, name), name), f"GCC ignores `#pragma {word}{rest}`; write {cure}"
+
+
+def unrolled(space: Space, codes: Sequence[str]) -> Iterator[MacroFault]:
+    """Parameters whose value NVRTC ignores in `#pragma unroll`. `codes` are the sources without comments."""
+    if "cuda" not in space.languages:
+        return
+    for name in set(macro_names(space)).intersection(space.parameters):
+        ignored = [value for value in space.parameters[name] if type(value) is int and value < 1]
+        pragmas = (_certain_pragma(code, name) for code in codes if ignored)
+        if any(found and found[0] == "unroll" and found[1].strip(" ()") == name for found in pragmas):
+            message = (
+                f"{ignored[0]}: NVRTC ignores `#pragma unroll {ignored[0]}` and may unroll the whole loop; 1 keeps the "
+                f"loop as it is; remove {ignored[0]}, or write the pragma under `#if {name} > 0`"
+            )
+            yield (key(space, name), name), message
 
 
 def _certain_pragma(code: str, name: str) -> tuple[str, str] | None:
