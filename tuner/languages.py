@@ -10,6 +10,10 @@ KINDS = (
     "host",
 )
 
+# The compiler of kernels whose configurations are algorithms of the vendor's library, by their numbers in the order in
+# which it offers them: another order for each problem, device and version of the library.
+ALGORITHMS = "cublaslt"
+
 
 @dataclass(frozen=True)
 class Language:
@@ -53,7 +57,7 @@ LANGUAGES: Mapping[str, Language] = {
             has_compute_capability=True,
             has_cpp_names=True,
             has_clusters=True,
-            compilers=("nvrtc", "nvcc"),
+            compilers=("nvrtc", "nvcc", ALGORITHMS),
         ),
         Language("opencl", "OpenCL", ".cl", (".cu", ".cl"), dynamic_shared_memory=False, counts_threads=True),
         Language("c", "C", ".c", (".c",), has_grid=False),

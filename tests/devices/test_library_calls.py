@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import re
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tuner.devices.cuda import driver, host_times, launches
+from tuner.catalog import catalog
+from tuner.devices.cuda import architectures, driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
-from tuner.devices.cuda.blas import chosen_algorithm, cublas_tiles, products
+from tuner.devices.cuda.blas import algorithm_program, chosen_algorithm, cublas_tiles, products
 from tuner.devices.cuda.blas.repeated_calls import BEFORE_CAPTURE
+from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.product import Matrices, MatrixProduct
+from tuner.devices.work import Function, Passed, Work
+from tuner.errors import BuildError, LaunchError
+from tuner.space import operation
+from tuner.space.instance import Instance
+from tuner.space.sources import rendering
+from tuner.space.sources.source import Source
+from tuner.space.step import Geometry
 
 STAND_IN = """
 long numbers[16]; float factors[2]; long handles = 0, launched = 0, current = 0x1234;
@@ -53,7 +66,9 @@ int cublasLtMatrixLayoutDestroy(long it) { return 0; }
 int cublasLtMatmulPreferenceDestroy(long it) { return 0; }
 int cublasLtMatmulAlgoGetHeuristic(long handle, long it, long a, long b, long c, long d, long preference, int most,
                                    long *offers, int *count) {
-    offers[0] = 4711; offers[8] = needed; *(int *)(offers + 9) = 0; ((float *)(offers + 9))[1] = 1.5; *count = offered;
+    for (*count = 0; *count < most && *count < offered; offers += 12) {
+        offers[0] = 4711 + (*count)++; offers[8] = needed; *(int *)(offers + 9) = 0; ((float *)(offers + 9))[1] = 1.5;
+    }
     return 0;
 }
 long cublasLtGetVersion(void) { return 130100; }
@@ -145,7 +160,9 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "shared_library", lambda name: library)
     for name in ("made", "offered", "refused"):  # descriptions; algorithms of cuBLASLt; launches
         ctypes.c_long.in_dll(library, name).value = 0
-    monkeypatch.setattr(chosen_algorithm, "handle_of", chosen_algorithm.handle_of.__wrapped__)
+    handle_of = chosen_algorithm.handle_of.__wrapped__
+    for module in (chosen_algorithm, algorithm_program):
+        monkeypatch.setattr(module, "handle_of", handle_of)
     return driver.Context(0x1234, 0)
 
 
@@ -313,3 +330,56 @@ def test_the_hosts_times_are_measured_once_and_kept(
     monkeypatch.setattr(products, "shared_library", lambda name: None)
     device.name = "another, without cuBLAS"
     assert host_times.of(device, context) is None
+
+
+def test_an_algorithm_is_launched_by_its_number_as_a_kernel_is(library: ctypes.CDLL, context: Any) -> None:
+    space = catalog.load("gemm16_nt/vendor")
+    problem = {"M": 40, "N": 24, "K": 56, "batch": 3}
+    limits = architectures.limits_of("sm_90a")
+    scope = space.operation.scope(problem, {"alpha": 2.0, "beta": 0.5}, "cuda", limits, {"real": "bfloat16"})
+    compiler = NvrtcCompiler("sm_90a")
+
+    def source(number: int) -> Source:
+        return rendering.render(Instance(space, {"algorithm": number}, scope))[0].source
+
+    def launch(number: int) -> launches.Launch:
+        binary, once = compiler.chosen("cublaslt").compile(source(number)).binary, Geometry((1, 1, 1), (1, 1, 1), 0)
+        program = algorithm_program.AlgorithmProgram(context, binary).function("vendor", "vendor", once)
+        scalars = [*map(np.int32, problem.values()), np.float32(2), np.float32(0.5)]
+        made = launches.Launch(
+            Work.of(Function(program, "vendor", once), [Passed(0), Passed(1), Passed(2), 1 << 20, *scalars]), 8
+        )
+        cells: Any = made.cells
+        cells[made.changing] = [4096, 8192, 16384]
+        return made
+
+    def given() -> list[int]:
+        return [*(ctypes.c_long * 13).in_dll(library, "given")]
+
+    for name, value in {"offered": 5, "needed": 4096, "current": 0x1234}.items():
+        ctypes.c_long.in_dll(library, name).value = value
+    assert compiler.chosen("cublaslt").toolchain == "cuBLASLt 13.1.0"
+    third = launch(2)
+    third.enqueue()
+    handle, b, left, a, right, c, *_, algorithm, workspace, size, stream = given()
+    assert (handle, b, a, c, algorithm, workspace, stream) == (77, 16384, 8192, 4096, 4713, 1 << 20, 8)
+    assert size == chosen_algorithm.WORKSPACE == math.prod(operation.shape(space.operation.scratch[0], scope))
+    described = [[*(ctypes.c_long * 64).in_dll(library, name)] for name in ("kinds", "rows", "columns", "batches")]
+    assert [[column[at] for column in described] for at in (left, right)] == [[14, 56, 24, 3], [14, 56, 40, 3]]
+    assert [*(ctypes.c_float * 2).in_dll(library, "factors")] == [2.0, 0.5]
+    third.to(16)
+    ctypes.c_long.in_dll(library, "current").value = 0
+    third.enqueue()
+    assert given()[-1] == 16, "on another stream, in its own context"
+    with pytest.raises(LaunchError, match="offers 5 algorithms for this product, so none has the number 5"):
+        launch(5)
+    with pytest.raises(BuildError, match=r"has the parameters C, A, B, workspace, .*; the source has C, A, B, M, "):
+        compiler.chosen("cublaslt").compile(replace(source(0), text=re.sub(r"GLOBAL uns.*?,", "", source(0).text)))
+    with pytest.raises(BuildError, match="no bfloat16 and bfloat16 to bfloat16 with factors of type double"):
+        compiler.chosen("cublaslt").compile(replace(source(0), text=source(0).text.replace("float a", "double a")))
+    call = products.launch(PRODUCT, [], Readers([], 0, None, lambda arrays: []), context, 3)
+    assert call is not None
+    call.at((4096, 8192, 16384, 0, 1.0, 0.0))
+    assert given()[9] == 4714
+    call.at((4096 + 128, 8192, 16384, 0, 1.0, 0.0))
+    assert given()[9] == 4711, "the number is of algorithms for arrays that are aligned"

@@ -149,6 +149,43 @@ def test_repeated_calls_of_the_library_multiply_what_the_arrays_hold(shape: tupl
             check()
 
 
+def test_an_algorithm_of_cublaslt_is_tuned_loaded_and_dispatched(tune: Tune, torch: Any, tmp_path: Path) -> None:
+    m, n, k = 856, 296, 11672
+    about = "gemm16/vendor", f"{m}x{n}x{k}", "--type", "real=bfloat16", "--results", tmp_path
+    done = tune(*about, "--budget", "20s", "--device", "cuda")
+    assert done.status == 0, done.err
+    a, b = (torch.randn(1, *shape, device="cuda").bfloat16() for shape in ((m, k), (k, n)))
+    c = torch.empty(1, m, n, dtype=torch.bfloat16, device="cuda")
+    kernel = tuner.load(*about[:2], types={"real": "bfloat16"}, results=tmp_path)
+    gemm = tuner.dispatch("gemm16", results=tmp_path)
+    tuned = kernel.match, kernel.config
+    record = kernel.record
+    assert record is not None
+    assert record.toolchain.startswith("cuBLASLt ")
+
+    def check(call: Callable[[], None]) -> None:
+        c.fill_(math.nan)
+        call()
+        torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=2e-2, atol=1e-3 * k)
+
+    said = gemm.explain(c, a, b)
+    if record.vs_library is not None and record.vs_library > 1.01:
+        assert (said.match, said.config) == tuned
+        assert said.kernel == "gemm16/vendor"
+    for call in (functools.partial(kernel, c, a, b), kernel.bind(c, a, b), functools.partial(gemm, c, a, b)):
+        for _ in range(BEFORE_CAPTURE + 3):
+            check(call)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kernel(c, a, b)
+        check(graph.replay)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            check(functools.partial(kernel, c, a, b))
+        torch.cuda.synchronize()
+
+
 def test_a_call_goes_to_the_stream_that_is_named_or_current(torch: Any, gemm: Any) -> None:
     C, A, B = (torch.from_numpy(x).cuda() for x in matrices(1, 300, 200, 100))
     gemm(C, A, B)

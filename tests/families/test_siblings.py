@@ -241,3 +241,32 @@ def test_a_table_holds_the_times_of_one_machine_and_the_latest_come_first(tmp_pa
         tables, problems = time_tables.read_file(time_tables.path(space.name, folder))
         found = [(table.launch_ms, *times.values()) for table in tables for times in table.times.values()]
         assert (found, problems) == ([(0.002, 3.0), (0.004, 2.0)], [])
+
+
+def test_a_tuned_algorithm_of_the_library_runs_at_its_size_with_the_version_that_numbered_it(tmp_path: Path) -> None:
+    here, space = gpu("NVIDIA H901"), catalog.load("gemm16/vendor")
+    here.toolchain_of = lambda compiler: f"{version}, CUDA driver 13.0"
+    types, version = {"real": "bfloat16"}, "cuBLASLt 13.1.0"
+    of_code = Version.of(space)
+    tuned = record(
+        device=here.name, kind="cuda", architecture="sm_90a", sizes=sizes(1024), config={"algorithm": 7}, time_ms=1.0,
+        signature=of_code.signature, code=of_code.code, next=[], toolchain="cuBLASLt 13.1.0, CUDA driver 12.9",
+        types=types, library="cuBLAS", library_ms=1.1,
+    )  # fmt: skip
+    assert Store(space.name, tmp_path).add(tuned)
+    spaces = [catalog.load(name) for name in ("gemm16/mma_any", space.name)]
+    scope = Scope({"M": 1, "N": 1, "K": 1, "batch": 1}, OPTIONS, "cuda", here.limits, types)
+
+    def first(size: int) -> tuple[str, Mapping[str, object], str]:
+        table = FamilyTable(spaces, here, scope, True, tmp_path)
+        problem = {"M": size, "N": size, "K": size, "batch": 1}
+        choice = next(table.choices(problem))
+        assert table.is_built(choice) == (choice.name != "gemm16/mma_any")
+        return choice.name, choice.candidate.config, table.passed_over(problem)
+
+    assert first(1024) == (space.name, {"algorithm": 7}, "")
+    assert first(1025)[0] != space.name, "there the number is of another algorithm"
+    version = "cuBLASLt 13.2.0"
+    name, _, words = first(1024)
+    assert name != space.name
+    assert words == "what gemm16/vendor was tuned to at this size with cuBLASLt 13.1.0 does not count here"

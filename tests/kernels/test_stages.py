@@ -39,7 +39,12 @@ SMALLER = {(1000,): (300, 260, 150), (1024,): (256, 256, 128)}
 FAST = "--Ofast-compile=mid"  # of NVRTC
 RAGGED, LARGER = (67, 53, 45, 2), (267, 153, 145, 2)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
-STAGES = [space for name in catalog.names() if (space := catalog.load(name)).python_language is None or HAS_TRITON]
+STAGES = [
+    space
+    for name in catalog.names()
+    if (space := catalog.load(name)).python_language is None or HAS_TRITON
+    if not space.is_of_library  # whose code is not ours
+]
 GPU = [space for space in STAGES if "cuda" in space.languages]
 OPENCL = [space for space in STAGES if "opencl" in space.languages]
 HOST = [space for space in STAGES if "c" in space.languages]

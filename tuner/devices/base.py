@@ -310,9 +310,12 @@ class Device(ABC):
         same name, under which the fastest is reported. A call may raise an error of the vendor library."""
         return ()
 
-    def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
+    def product(
+        self, product: MatrixProduct, specs: Sequence[ArraySpec], algorithm: int | None = None
+    ) -> ProductLaunch | None:
         """The vendor library's matrix product as a launch on the caller's arrays C, A and B, which must meet `specs`.
-        None if there is none."""
+        It runs the `algorithm` with this number among those that the library offers for it; by default, the library
+        chooses. None if there is none."""
         return None
 
     def host_times(self) -> HostTimes | None:

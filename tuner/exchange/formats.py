@@ -80,6 +80,10 @@ def export(to: str, request: ExportRequest) -> Export:
     if python is not None:
         name = request.problem.space.name
         raise RequestError(f"--to {to}: {name} is written in {python.title}, which has no macros; use --to cubin")
+    if request.problem.space.is_of_library and not (FORMATS[to].holds_trials or FORMATS[to].holds_family):
+        raise RequestError(
+            f"--to {to}: {request.problem.space.name} has no code, but algorithms of the vendor's library; use --to csv"
+        )
     try:
         result: Export = importlib.import_module(FORMATS[to].module).export(request)
         return result

@@ -29,7 +29,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import StepSource
-from tuner.store import time_tables
+from tuner.store import lookup, time_tables
 from tuner.store.lookup import Candidate, Query
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
@@ -94,7 +94,12 @@ class FamilyTable:
         self._exported, self._library, self._one_class = frozenset(exported.builds), library, one_class
         self._deployment = deployment
         self._problems = [problem for store in self._stores for problem in store.problems]
-        self._fallback = Fallback(self._stores, self._queries)
+        self._kernels = [
+            (query, store)
+            for query, store in zip(self._queries, self._stores, strict=True)
+            if not query.space.is_of_library
+        ]
+        self._fallback = Fallback([store for _, store in self._kernels], [query for query, _ in self._kernels])
         read = [time_tables.stored(store.files) for store in self._stores]
         self._problems += [problem for _, problems in read for problem in problems]
         tables = [each for each, _ in read]
@@ -177,6 +182,18 @@ class FamilyTable:
         self._own.ask(lambda scope: answers.get(tuple(scope.sizes.values())) or self._tiles(scope))
         return self._own.trained()
 
+    def passed_over(self, sizes: Mapping[str, int]) -> str:
+        """Words about an algorithm of the library that was tuned at these sizes with another version; empty if none
+        was."""
+        for query, store in zip(self._queries, self._stores, strict=True):
+            if query.space.is_of_library:
+                asked = replace(query, scope=self.scope(sizes))
+                own = [record for record in store.records if asked.is_of(record)]
+                if own and all(fit.stale for fit in lookup.best_fits(own, asked)):
+                    tuned = lookup.library_in(own[0].toolchain)
+                    return f"what {query.space.name} was tuned to at this size with {tuned} does not count here"
+        return ""
+
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""
         return self._scope.at(dict(sizes))
@@ -190,8 +207,7 @@ class FamilyTable:
         """
         scope = self.scope(sizes)
         if self._one_class:
-            kernels = zip(self._queries, self._stores, strict=True)
-            for query, candidate in one_class.candidates(kernels, scope, self.device):
+            for query, candidate in one_class.candidates(self._kernels, scope, self.device):
                 yield Choice(Instance(query.space, candidate.config, scope), candidate)
             return
         if self._deployment != ISOLATED:
@@ -316,7 +332,9 @@ class FamilyTable:
         yield from self._valid([*uncompiled, *for_one_size], scope)
 
     def is_built(self, choice: Choice) -> bool:
-        """Whether a choice has a build, exported or in the build cache."""
+        """Whether a choice has a build, exported or in the build cache. An algorithm of the library needs none."""
+        if choice.space is not None and choice.space.is_of_library:
+            return True
         try:
             sources = {step.source for step in choice.steps}
             compiler = self.device.compiler

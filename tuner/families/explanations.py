@@ -47,16 +47,18 @@ class Explanation:
 def explained(kernel: Kernel | LibraryKernel, how: str = WITHOUT_COPIES, because: str = "") -> Explanation:
     """The explanation of a loaded kernel; `because` replaces the reason that its match gives."""
     candidate, sizes = kernel.candidate, kernel.scope.sizes
+    why = "; ".join(filter(None, (because or kernel.because or _reason(kernel), kernel.besides)))
     return Explanation(
-        kernel.name, kernel.config, candidate.match, candidate.regret, kernel.device.name, sizes, how,
-        because or kernel.because or _reason(kernel),
-    )  # fmt: skip
+        kernel.name, kernel.config, candidate.match, candidate.regret, kernel.device.name, sizes, how, why
+    )
 
 
 def _reason(kernel: Kernel | LibraryKernel) -> str:
     record = kernel.candidate.record
     where = size_text(record.sizes) if record is not None else ""
     match kernel.match:
+        case "exact" if kernel.space.is_of_library and kernel.config:
+            return "the algorithm of the library that was the fastest measured at this size"
         case "exact":
             return "the fastest measured at this size"
         case "predicted":

@@ -90,7 +90,8 @@ class Knowledge:
     def __init__(self, library: bool, uncollected: Mapping[float, int] | None = None, takes_all: bool = False) -> None:
         """`library`: whether to collect the library's times. `uncollected` counts the times by launch overhead that are
         known, but will not be added. `takes_all`: whether to collect configurations that a space does not declare, too,
-        which are valid nowhere: to find them takes long."""
+        which are valid nowhere: to find them takes long; and algorithms of the library, whose numbers mean others at
+        other sizes."""
         self._with_library, self._takes_all = library, takes_all
         self._counts = Counter[float](uncollected or {})
         self._added: list[tuple[Known, Mapping[Sizes, float], float | None]] = []  # with the launch overhead
@@ -125,7 +126,7 @@ class Knowledge:
         self._added.clear()
 
     def _takes(self, space: Space, config: Config) -> bool:
-        return self._takes_all or space.declares(config)
+        return self._takes_all or (space.declares(config) and not space.is_of_library)
 
     def _of(self, space: Space, config: Config) -> Known:
         return self._known.setdefault((id(space), config_key(config)), Known(space, config))

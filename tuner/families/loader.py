@@ -28,6 +28,7 @@ from tuner.quoting import quoted, shown
 from tuner.space import deployments, parsing
 from tuner.space.default import is_any_valid
 from tuner.space.deployments import ISOLATED, Deployment
+from tuner.space.instance import Instance
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, size_text, types_text
 from tuner.store import missed
@@ -213,7 +214,8 @@ class Loader(Loading):
         kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
             raise NoConfiguration(f"{self.family.name}: no kernel is valid at {size_text(sizes)} on {table.device.id}")
-        frozen.note(look_up, kernel.space if isinstance(kernel, Kernel) else None, kernel.candidate)
+        kernel.besides = table.passed_over(sizes)
+        frozen.note(look_up, kernel.space if kernel.config else None, kernel.candidate)
         return kernel
 
     def _sizes_of(self, arrays: tuple[Any, ...]) -> dict[str, int]:
@@ -237,11 +239,11 @@ class Loader(Loading):
         else:
             space = next((each for each in self.family.spaces if each.name == choice.kernel), None)
             instance = None if space is None else choice.instance(space)
-            kernel = None if instance is None else Kernel(instance, look_up.device, candidate, self._exported.builds)
+            kernel = None if instance is None else self._loaded(instance, look_up.device, candidate)
         if kernel is None:
             raise choice.missing()
         kernel.because = f"as frozen in {shown(choice.file)}"
-        frozen.note(look_up, kernel.space if isinstance(kernel, Kernel) else None, candidate)
+        frozen.note(look_up, kernel.space if kernel.config else None, candidate)
         return kernel
 
     def _substitute(self, best: Choice, table: FamilyTable, reload: Reload) -> LibraryKernel | None:
@@ -297,7 +299,13 @@ class Loader(Loading):
     def _build(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.instance is None:
             return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
-        return Kernel(choice.instance, device, choice.candidate, self._exported.builds)
+        return self._loaded(choice.instance, device, choice.candidate)
+
+    def _loaded(self, instance: Instance, device: Device, candidate: Candidate) -> Loaded | None:
+        """A configuration, loaded; None if it is an algorithm of the library, which is not installed."""
+        if instance.space.is_of_library:
+            return vendor.load(instance.space, instance.problem, device, candidate)
+        return Kernel(instance, device, candidate, self._exported.builds)
 
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
         """What is known of the family on a device, for arrays of these types."""

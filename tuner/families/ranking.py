@@ -133,7 +133,7 @@ class Ranking:
 
             def waited(each: tuple[float, Known]) -> float:
                 time_ms, known = each
-                if known.space is None or time_ms > LONGEST * library_ms:
+                if known.space is None or known.space.is_of_library or time_ms > LONGEST * library_ms:
                     return max(time_ms, host.library_ms)
                 return max(time_ms, host.of_steps(len(known.space.steps)))
 

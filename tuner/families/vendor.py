@@ -23,7 +23,10 @@ MOST_FACTORS = 64  # sets of options whose alpha and beta are cached
 
 class LibraryKernel:
     """The vendor library's routine for one problem, called like a `Kernel`. `record` is the record with its time,
-    `because` the reason why it runs, if its match does not say it. `at` is that of its `ProductLaunch`."""
+    `because` the reason why it runs, if its match does not say it. `at` is that of its `ProductLaunch`. The candidate
+    has a configuration if `space` is of the library (`is_of_library`), whose algorithm then runs."""
+
+    besides = ""  # what else a caller should know of the choice
 
     def __init__(
         self,
@@ -42,13 +45,16 @@ class LibraryKernel:
 
     @property
     def name(self) -> str:
-        """`library`, with the library's name and version if they are known."""
+        """`library`, with the library's name and version if they are known; the name of its space if that is of the
+        library."""
+        if self.candidate.config:
+            return self.space.name
         record = self.record
         return f"library ({record.library})" if record is not None and record.library else "library"
 
     @property
     def config(self) -> Config:
-        return {}
+        return dict(self.candidate.config)
 
     @property
     def match(self) -> Match:
@@ -111,7 +117,9 @@ def load(
     kind: type[LibraryKernel] = LibraryKernel,
 ) -> LibraryKernel | None:
     """The library's routine for the operation of `space`, as a `kind`; None if there is none or the library is not
-    installed."""
+    installed. If the candidate has a configuration, that is the library's algorithm."""
     plan = products.product(space, scope)
-    launch = device.product(plan, products.specs(space, scope)) if plan is not None else None
+    algorithm = candidate.config.get("algorithm")
+    number = algorithm if isinstance(algorithm, int) else None
+    launch = device.product(plan, products.specs(space, scope), number) if plan is not None else None
     return None if launch is None else kind(space, scope, device, candidate, launch, because)

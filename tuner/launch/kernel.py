@@ -105,6 +105,7 @@ class Kernel:
         self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 
     because = ""  # why it runs, if its match does not say it
+    besides = ""  # what else a caller should know of the choice
 
     @property
     def name(self) -> str:

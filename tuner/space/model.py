@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError
-from tuner.languages import PYTHON_LANGUAGES, PythonLanguage, compilers
+from tuner.languages import ALGORITHMS, PYTHON_LANGUAGES, PythonLanguage, compilers
 from tuner.lockless import cached_property
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
@@ -289,6 +289,12 @@ class Space:
     def compiler_of(self, language: str) -> str:
         """The compiler that the file chooses for a language; empty for the language's default."""
         return self.compiler if self.compiler in compilers(language)[1:] else ""
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether its configurations are algorithms of the vendor's library: numbers that hold for one problem on one
+        device and one version of the library."""
+        return self.compiler == ALGORITHMS
 
     @property
     def python_language(self) -> PythonLanguage | None:

@@ -6,12 +6,13 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from tuner.devices.conditions import DEFAULT, Conditions
+from tuner.errors import DeviceError
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import first_valid
 from tuner.space.deployments import ISOLATED, Deployment
@@ -35,7 +36,8 @@ class Query:
 
     `units` is the device's number of multiprocessors or cores, `cache` the size of its last-level cache in bytes; 0 if
     unknown. `conditions` are those of this process, or the defaults for a device that is not in this machine.
-    `deployment` is how the caller launches the kernel.
+    `deployment` is how the caller launches the kernel. `library` returns the vendor's library with its version, if the
+    kernel's configurations are algorithms of it; an empty text if that is unknown.
     """
 
     space: Space
@@ -48,6 +50,7 @@ class Query:
     cache: int = 0
     conditions: Conditions = DEFAULT
     deployment: Deployment = ISOLATED
+    library: Callable[[], str] = field(default=str, compare=False)  # asked only if there is a record
 
     @staticmethod
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
@@ -55,7 +58,7 @@ class Query:
         version = Version.of(space)
         cache: int = getattr(device, "last_cache", None) or 0  # a DeviceInfo does not have it
         about = device.name, device.kind, device.architecture, version, device.units, cache, device.conditions
-        return Query(space, scope, *about)
+        return Query(space, scope, *about, library=functools.partial(_library, space, device))
 
     def is_of(self, record: Record) -> bool:
         """Whether a record is of this problem, on this device in its conditions."""
@@ -120,6 +123,22 @@ class Fit:
         """Whether its times may be compared with other times of the same device."""
         of_device = self.match in ("exact", "nearest_size") and not self.variant and not self.conditions
         return of_device and not self.stale and self.same_code and self.record.is_plain and self.record.is_verified
+
+
+def _library(space: Space, device: Device | DeviceInfo) -> str:
+    """The vendor's library with its version, if the configurations of `space` are algorithms of it."""
+    if not space.is_of_library:
+        return ""
+    ask = getattr(device, "toolchain_of", None)  # a DeviceInfo has the toolchain of its space
+    try:
+        return library_in(device.toolchain if ask is None else ask(space.compiler))
+    except DeviceError:
+        return ""
+
+
+def library_in(toolchain: str) -> str:
+    """The part of a toolchain that names the compiler, or the library, with its version."""
+    return toolchain.partition(",")[0]
 
 
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
@@ -207,6 +226,8 @@ def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
     space, scope = query.space, query.scope
     keys: set[ConfigKey] = set()
     fits = best_fits(records, query)
+    if space.is_of_library:
+        fits = [fit for fit in fits if fit.match == "exact" and not fit.stale]
     for fit in fits:
         for rank, config in enumerate(fit.record.configs):
             if config_key(config) in keys or not space.valid(config, scope):
@@ -287,7 +308,10 @@ def _fit(record: Record, query: Query, distance: float, options: Mapping[str, fl
         is_exact = is_device and distance == 0 and same_code and not record.is_imported and not conditions
         is_exact = is_exact and (query.deployment == ISOLATED or record.is_of_deployment(query.deployment))
         match = "exact" if is_exact else "nearest_size"
-    return Fit(record, match, is_variant, not record.is_of(query.version), same_code, conditions)
+    is_stale = not record.is_of(query.version)
+    if query.space.is_of_library and (library := query.library()):
+        is_stale = is_stale or library_in(record.toolchain) != library
+    return Fit(record, match, is_variant, is_stale, same_code, conditions)
 
 
 def _notes(fit: Fit, space: Space) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ BACKEND = Backend(
     follows_context=True,
     surrounding=deferred(f"{__name__}.nvcc", "surrounding"),
     compiler_modules=deferred(f"{__name__}.compiler", "forkable_modules"),
-    toolchains=("NVRTC ", "nvcc ", "Triton "),
+    toolchains=("NVRTC ", "nvcc ", "Triton ", "cuBLASLt "),
     common=("sm_80", "sm_90a", "sm_100a", "sm_120a"),
     binaries=".cubin",
 )

@@ -13,7 +13,7 @@ class CudaCompiler(Compiler):
 
     kind = BACKEND.kind
     portable = True
-    tells = ("registers", "shared_memory")
+    tells: tuple[str, ...] = ("registers", "shared_memory")
 
     def __init__(self, architecture: str) -> None:
         self.architecture = architecture

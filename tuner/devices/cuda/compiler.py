@@ -15,6 +15,7 @@ from tuner.devices.builds.headers import Headers, may_read
 from tuner.devices.cuda import host_code, ptx, ptxas, toolkit_headers
 from tuner.devices.cuda.common import STANDARD, CudaCompiler
 from tuner.errors import BuildError, DeviceError
+from tuner.languages import ALGORITHMS
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 OTHERS = {  # modules and classes of the compilers that few kernels need, by their names in spaces
     "nvcc": ("tuner.devices.cuda.nvcc", "NvccCompiler"),
     "triton": ("tuner.devices.cuda.triton.compiler", "TritonCompiler"),
+    ALGORITHMS: ("tuner.devices.cuda.blas.algorithm_compiler", "CublasLtCompiler"),
 }
 _RELATIVE = re.compile(r"(?:-I|--include-path|-include|--pre-include)[= ]*(?!/|=| )")
 _NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions

@@ -33,6 +33,7 @@ from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
+from tuner.languages import ALGORITHMS
 from tuner.lockless import cached_property
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
@@ -96,19 +97,24 @@ class CudaDevice(Device):
         chosen = self.compiler.chosen(compiler)
         return f"{chosen.toolchain}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
-    def load(self, build: Build, source: Source) -> tuple[launches.Module, Build]:
+    def load(self, build: Build, source: Source) -> tuple[Any, Build]:
         forking.use(self.kind)
+        if source.compiler == ALGORITHMS:
+            from tuner.devices.cuda.blas import algorithm_program  # few kernels are algorithms of the library
+
+            return algorithm_program.AlgorithmProgram(self._context, build.binary), build
         return launches.Module(self._context, build.binary, source.kernel), build
 
-    def function(self, program: tuple[launches.Module, Build], kernel: str, geometry: Geometry) -> Function:
+    def function(self, program: tuple[Any, Build], kernel: str, geometry: Geometry) -> Function:
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
             if blocks > most:
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
         module, build = program
         return Function(module.function(build.entry(kernel), kernel, geometry), kernel, geometry)
 
-    def symbol(self, program: tuple[launches.Module, Build], name: str) -> tuple[int, int] | None:
-        return program[0].symbol(name)
+    def symbol(self, program: tuple[Any, Build], name: str) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = program[0].symbol(name)
+        return found
 
     def bind(
         self, work: Work, handles: Sequence[Any] = (), stream: Any = None, keep: object = None
@@ -339,12 +345,14 @@ class CudaDevice(Device):
         allocate = functools.partial(self.allocate, guard=0)
         return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
 
-    def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
+    def product(
+        self, product: MatrixProduct, specs: Sequence[ArraySpec], algorithm: int | None = None
+    ) -> ProductLaunch | None:
         from tuner.devices.cuda.blas import products
 
         is_ours = driver.membership(self._context) if chosen_gpu.count() > 1 else None
         readers = Readers(specs, self._number, is_ours, functools.partial(self.handles, specs))
-        return products.launch(product, specs, readers, self._context)
+        return products.launch(product, specs, readers, self._context, algorithm)
 
     def host_times(self) -> HostTimes | None:
         from tuner.devices.cuda import host_times

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tuner.devices.cuda.driver import Context, launch_error, library
-from tuner.devices.work import Action, Copy, Encoded, Move, Passed, Run, Series, While, Work, Zero
+from tuner.devices.work import Action, Copy, Encoded, Function, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import LaunchError
 from tuner.space.step import Geometry
 
@@ -216,8 +216,11 @@ class Launch:
         """A call that enqueues one action and returns the driver's status."""
         cuda = library()
         match action:
-            case Run():
+            case Run(Function(LoadedKernel())):
                 return self._run(action)[0]
+            case Run(function, positions):
+                call: Callable[[], int] = function.handle.routine([self._addresses[p] for p in positions], self.stream)
+                return call
             case Series():
                 return self._series(action)
             case While():

@@ -254,7 +254,8 @@ class SpaceModel(GeometryModel):
     alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="alignment of arrays in bytes")
     default: dict[Identifier, Allowed] = Field({}, description="the configuration that is launched before tuning")
     compiler: CompilerName | None = Field(
-        None, description="of CUDA: nvrtc compiles device code only; nvcc compiles the whole file"
+        None,
+        description="of CUDA: nvrtc (device code only), nvcc (whole files) or cublaslt (algorithms of that library)",
     )
     timing: Literal["returned"] | None = Field(
         None,

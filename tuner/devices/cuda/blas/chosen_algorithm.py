@@ -19,6 +19,7 @@ from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct
 
 WORKSPACE = 32 << 20  # bytes, as cuBLAS has on an H100 and an H200
+MOST_OFFERED = 32  # algorithms, of which a configuration of `compiler: cublaslt` names one by its number
 ALIGNED = 256  # bytes; no algorithm requires a higher alignment
 # cudaDataType, and cublasComputeType_t. TF32 is never used.
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
@@ -80,13 +81,30 @@ class Described:
 
     def asked(self) -> Offer | None:
         """The algorithm that is named first, by what is preferred; None if there is none."""
-        offer, count = Offer(), ctypes.c_int()
+        return next(iter(self.offers(1)), None)
+
+    def offers(self, most: int) -> list[Offer]:
+        """At most so many algorithms that can run, in the order in which they are named."""
+        offers, count = (Offer * most)(), ctypes.c_int()
         left, right, result = self._layouts
         status = self._lt.cublasLtMatmulAlgoGetHeuristic(
-            self._handle, self._description, left, right, result, result, self._preference, 1,
-            ctypes.byref(offer), ctypes.byref(count),
+            self._handle, self._description, left, right, result, result, self._preference, most, offers,
+            ctypes.byref(count),
         )  # fmt: skip
-        return None if status or not count.value or offer.state else offer
+        return [] if status else [offer for offer in offers[: count.value] if not offer.state]
+
+    def bound(self, offer: Offer, arrays: Sequence[Any], stream: Any, factors: Sequence[Any]) -> Callable[[], int]:
+        """The call that runs an algorithm, which returns a status. `arrays` are the addresses of C, A, B and of a
+        workspace of WORKSPACE bytes, and `factors` those of alpha and beta, all as ctypes passes them."""
+        pointer, nbytes = ctypes.c_void_p.from_param, WORKSPACE if offer.workspace else 0
+        c, a, b, workspace = arrays
+        alpha, beta = factors
+        left, right, result = map(pointer, (layout.value for layout in self._layouts))
+        return functools.partial(
+            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
+            a, right, beta, c, result, c, result, ctypes.byref(offer), workspace, ctypes.c_size_t.from_param(nbytes),
+            stream,
+        )  # fmt: skip
 
     def number(self, offer: Offer, attribute: int) -> int:
         """An attribute of an algorithm, of cublasLtMatmulAlgoConfigAttributes_t. Raises ValueError if it has none."""
@@ -121,11 +139,13 @@ class Described:
 
 
 class ChosenAlgorithm(Described):
-    """A product whose algorithm is chosen, once for each alignment of its addresses."""
+    """A product whose algorithm is chosen, once for each alignment of its addresses: the one that is named first, or
+    the one with a number, for which all addresses must be multiples of ALIGNED."""
 
-    def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p) -> None:
+    def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p, number: int = 0) -> None:
         """Raises ValueError if cuBLASLt cannot describe the product."""
         super().__init__(product, handle)
+        self._number = number
         self._offers: dict[tuple[int, ...], Offer | None] = {}
         self._asking = threading.Lock()  # the preference is of one question at a time
 
@@ -140,31 +160,28 @@ class ChosenAlgorithm(Described):
         offer = self._offer(tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c)))
         if offer is None:
             return None
-        pointer, nbytes = ctypes.c_void_p.from_param, WORKSPACE if offer.workspace else 0
-        alpha, beta = (ctypes.byref(self.kind(factor)) for factor in factors)
-        left, right, result = map(pointer, (layout.value for layout in self._layouts))
-        b, a, c = map(pointer, (at_b, at_a, at_c))
-        return functools.partial(
-            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
-            a, right, beta, c, result, c, result, ctypes.byref(offer), pointer(workspace() if nbytes else None),
-            ctypes.c_size_t.from_param(nbytes), pointer(stream),
-        )  # fmt: skip
+        pointer = ctypes.c_void_p.from_param
+        arrays = [*map(pointer, addresses), pointer(workspace() if offer.workspace else None)]
+        return self.bound(offer, arrays, pointer(stream), [ctypes.byref(self.kind(factor)) for factor in factors])
 
     def _offer(self, alignments: tuple[int, ...]) -> Offer | None:
-        """The algorithm that is named first for addresses with these alignments in bytes."""
+        """The algorithm for addresses with these alignments in bytes."""
         with self._asking:
             if alignments not in self._offers:
                 for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
                     self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
-                self._offers[alignments] = self.asked()
+                number = self._number if min(alignments) == ALIGNED else 0
+                offers = self.offers(MOST_OFFERED if number else 1)
+                self._offers[alignments] = next(iter([*offers[number:], *offers]), None)
             return self._offers[alignments]
 
 
-def of(product: MatrixProduct, context: driver.Context) -> ChosenAlgorithm | None:
-    """The product in this context; None if cuBLASLt cannot describe it, or is not installed."""
+def of(product: MatrixProduct, context: driver.Context, number: int = 0) -> ChosenAlgorithm | None:
+    """The product in this context, by the algorithm with this number; None if cuBLASLt cannot describe it, or is not
+    installed."""
     with context.apart_from_capture(), context.active():
         handle = handle_of(context.handle.value or 0)
     try:
-        return None if handle is None else ChosenAlgorithm(product, handle)
+        return None if handle is None else ChosenAlgorithm(product, handle, number)
     except ValueError:
         return None

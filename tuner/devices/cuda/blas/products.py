@@ -32,15 +32,21 @@ MOST_KEPT = 256  # prepared calls per thread: sets of addresses with a stream an
 
 
 def launch(
-    product: MatrixProduct, specs: Sequence[ArraySpec], readers: Readers, context: driver.Context
+    product: MatrixProduct,
+    specs: Sequence[ArraySpec],
+    readers: Readers,
+    context: driver.Context,
+    algorithm_number: int | None = None,
 ) -> ProductLaunch | None:
-    """What enqueues `product` in `context` on arrays that meet `specs` and that `readers` read. It
-    accumulates in float32, or in float64 for doubles. None if cuBLAS does not support these dtypes and sizes, or is not
+    """What enqueues `product` in `context` on arrays that meet `specs` and that `readers` read, by the algorithm with
+    this number among those that cuBLASLt offers, or by one that the library chooses. It accumulates in float32, or in
+    float64 for doubles. None if cuBLAS does not support these dtypes and sizes, or is not
     installed."""
     if not gemm.has(*product.dtypes) or not gemm.fits(product) or shared_library("cublas") is None:
         return None
     is_long = 2 * product.M * product.N * product.K * product.batch >= _LONG
-    algorithm = None if is_long else chosen_algorithm.of(product, context)
+    is_chosen_later = is_long and algorithm_number is None
+    algorithm = None if is_chosen_later else chosen_algorithm.of(product, context, algorithm_number or 0)
     handles = _handles(context.handle.value or 0)
     if algorithm is None:
         try:
