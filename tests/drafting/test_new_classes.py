@@ -59,7 +59,7 @@ def test_a_class_that_cannot_be_passed_is_named_and_no_number(tmp_path: Path, tu
 #include <utility>
 #define OURS ours
 namespace OURS {{
-template <typename T> struct Info {{ T *data; int sizes[3]; }};
+template <typename T> struct Info {{ T *data; Odd sizes; }};
 __global__ void f(float *y, Info<float> x, std::pair<int, int> seeds, cudaPitchedPtr rows, int n) {{
     {I}
     if (i < n) y[i] = x.data[i];
@@ -67,11 +67,12 @@ __global__ void f(float *y, Info<float> x, std::pair<int, int> seeds, cudaPitche
 }}
 """
     data, text = drafted(tmp_path, tune, code)
-    assert "x is of Info<float>, a struct with the pointer data: let the kernel take the arrays as" in text
-    assert "rows is of cudaPitchedPtr, a struct with the pointer ptr: let the kernel take the arrays as" in text
+    assert "x is of Info<float>, a struct with the pointer data, whose members are not all known: list its" in text
+    pitch = [f"{{name: {name}, dtype: uint64, value: 1}}" for name in ("pitch", "xsize", "ysize")]
+    assert [line.strip(" -") for line in text.splitlines() if "dtype: uint64, value: 1" in line] == pitch
     assert data["kernel"] == "ours::f"
     assert "seeds is of pair<int, int>, whose members are not all known: list its `fields:`" in text
-    assert (data["operation"]["arguments"][1], data["operation"].get("options")) == ({"name": "x", "fields": []}, None)
+    assert (data["operation"]["arguments"][2], data["operation"].get("options")) == ({"name": "x", "fields": []}, None)
 
 
 def test_a_functor_is_the_class_that_the_host_passes(tmp_path: Path, tune: Tune) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.devices.base import Buffer, Device
 from tuner.devices.builds import figures
 from tuner.devices.builds.figures import Figures
-from tuner.devices.work import Action, Copy, Encoded, Function, Local, Passed, Run, Work, Zero, scheduled
+from tuner.devices.work import Action, Copy, Encoded, Function, Local, Passed, Pointer, Run, Work, Zero, scheduled
 from tuner.errors import GeometryError, LaunchError, OutOfMemory, ResourceError, SpaceError
 from tuner.space import operation
 from tuner.space.sources.rendering import render
@@ -255,7 +255,12 @@ class _Assembly:
         names = [arrays.get(name, name) for name in step.arguments if name in self._parameters]
         nulls = self._built.builds[step.source].pointers(step.kernel)
         positions = [*(self._parameters[name] for name in names), *(self._null() for _ in range(nulls))]
-        return Run(self._function(step), tuple(positions))
+        pointers = [
+            Pointer(self._parameters[name], offset, self._parameters[arrays.get(array, array)])
+            for name in step.arguments
+            for offset, array in self.instance.pointers(name)
+        ]
+        return Run(self._function(step), tuple(positions), tuple(pointers))
 
     def _null(self) -> int:
         """The position of a null pointer among the arguments."""

@@ -50,11 +50,25 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Pointer:
+    """A pointer in a struct: the address of the array at position `array`, `offset` bytes after the beginning of the
+    struct at position `struct`."""
+
+    struct: int
+    offset: int
+    array: int
+
+
+@dataclass(frozen=True)
 class Run:
-    """An action: launch `function` on the arguments at these positions, in the function's order."""
+    """An action: launch `function` on the arguments at these positions, in the function's order.
+
+    pointers: those of the structs among the arguments, whose own bytes there have no meaning.
+    """
 
     function: Function
     arguments: tuple[int, ...]
+    pointers: tuple[Pointer, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,12 @@ class DraftedArguments:
         if parameter.dtype is not None:
             keys = by_value.vector(parameter) if parameter.width > 1 else None
             return None if keys is None else [f"{{name: {name}, {keys}}}"]
-        fields = self.facts.structs.fields(parameter.type, self.extents, self.facts.constants_of_all)
+        facts, arrays = self.facts, dict[tuple[str, ...], list[str]]()
+        for pointer in facts.pointers:
+            if pointer.parameter == parameter.name:
+                arrays.setdefault(pointer.path, []).append(word(name_of(pointer.array)))
+        known = None if "opencl" in facts.languages else arrays
+        fields = facts.structs.fields(parameter.type, self.extents, facts.constants_of_all, known)
         return fields and [f"name: {name}", "fields:", *(f"  - {field}" for field in fields)]
 
     def _unsupported(self, parameter: Parameter) -> str:
@@ -137,7 +142,9 @@ class DraftedArguments:
         whole = f"{parameter.name} is of {kind}"
         if pointers := facts.structs.pointers(kind):
             which = f"the pointer {pointers[0]}" if len(pointers) == 1 else f"the pointers {' and '.join(pointers)}"
-            return f"{whole}, a struct with {which}: let the kernel take the arrays as arguments of their own"
+            if "opencl" in facts.languages:
+                return f"{whole}, a struct with {which}: OpenCL cannot pass it; let the kernel take the arrays"
+            return f"{whole}, a struct with {which}, whose members are not all known: list its `fields:`"
         return f"{whole}, whose members are not all known: list its `fields:`, or pass its members one by one"
 
     def _is_guess(self, array: Parameter) -> bool:

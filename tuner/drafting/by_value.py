@@ -8,17 +8,18 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tuner.drafting.reached import aliases, resolved
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
 from tuner.space import expressions, structs
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 from tuner.space.sources.struct_text import Member, StructDefinitions, dtype
+from tuner.space.sources.type_names import aliases, resolved
 
 Evaluated = Callable[[str], str]
 Members = Callable[[str], tuple[Member, ...] | None]
-OF_LIBRARIES = {"cudaPitchedPtr": "ptr"}  # structs of CUDA, each with its pointer
+Arrays = Mapping[tuple[str, ...], Sequence[str]]
+OF_CUDA = "struct cudaPitchedPtr { void *ptr; size_t pitch, xsize, ysize; };"
 _EMPTY = "{name: empty, dtype: uint8, value: 0}"
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _EXPRESSION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()+*/-]+\))[ \t]*$", re.MULTILINE)
@@ -49,20 +50,29 @@ def vector(parameter: Parameter) -> str | None:
 
 
 def fields(
-    members: Sequence[Member], get: Members, known: Collection[str], sizes: Collection[str], evaluated: Evaluated
+    members: Sequence[Member],
+    get: Members,
+    known: Collection[str],
+    sizes: Collection[str],
+    evaluated: Evaluated,
+    arrays: Arrays | None = None,
+    path: tuple[str, ...] = (),
 ) -> list[str] | None:
     """The fields of an argument that is a struct of these members.
 
     get: the members of a struct by its type
     known: names of types that a field may have, besides dtypes
     evaluated: gives the number of an extent, if the source has it
+    arrays: the arrays of pointers, each by the names of the fields that lead to it; None if none can be passed
+    path: the fields that lead to this struct
 
-    A field has the value of the size of its name, or else 1. An empty struct has a byte. None if a member is a pointer
-    or of an unknown type.
+    A field has the value of the size of its name, or else 1. A pointer without an array is null. An empty struct has a
+    byte. None if a member is of an unknown type.
     """
     if not members:
         return [_EMPTY]
-    found = [field for each in members if (field := _field(each, get, known, sizes, evaluated)) is not None]
+    each = (_field(member, get, known, sizes, evaluated, arrays, path) for member in members)
+    found = [field for field in each if field is not None]
     return found if len(found) == len(members) else None
 
 
@@ -107,13 +117,21 @@ def _size(members: Sequence[Member], get: Members, evaluated: Evaluated, opencl:
 
 
 def _field(
-    member: Member, get: Members, known: Collection[str], sizes: Collection[str], evaluated: Evaluated
+    member: Member,
+    get: Members,
+    known: Collection[str],
+    sizes: Collection[str],
+    evaluated: Evaluated,
+    arrays: Arrays | None,
+    path: tuple[str, ...],
 ) -> str | None:
     parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
-    if parameter.is_pointer or not all(map(str.isdecimal, extents)):
+    if not all(map(str.isdecimal, extents)):
         return None
+    if parameter.is_pointer:
+        return None if arrays is None else _pointer(parameter.name, extents, arrays.get((*path, parameter.name), ()))
     if (inner := get(parameter.type)) is not None:
-        own = None if extents else fields(inner, get, known, sizes, evaluated)
+        own = None if extents else fields(inner, get, known, sizes, evaluated, arrays, (*path, parameter.name))
         return None if own is None else f"{{name: {parameter.name}, fields: [{', '.join(own)}]}}"
     name = parameter.type if parameter.type in known else dtype(parameter)
     if name not in {*DTYPES, *known} and structs.vector(name) is None:
@@ -126,6 +144,16 @@ def _field(
     is_size = parameter.name in sizes and count == 1
     value = "" if is_size else f", value: {ones if count == 1 else f'[{ones}]'}"
     return f"{{name: {parameter.name}, dtype: {name}{shape}{value}}}"
+
+
+def _pointer(name: str, extents: Sequence[str], arrays: Sequence[str]) -> str:
+    """A field that is a pointer, or an array of pointers; null if there are no arrays for it."""
+    shape, count = f", shape: [{', '.join(extents)}]" if extents else "", math.prod(map(int, extents))
+    if len(arrays) != count:
+        zeros = f"[{', '.join(['0'] * count)}]" if extents else "0"
+        return f"{{name: {name}, dtype: uint64{shape}, value: {zeros}}}"
+    listed = f"[{', '.join(arrays)}]" if extents else arrays[0]
+    return f"{{name: {name}{shape}, array: {listed}}}"
 
 
 @functools.lru_cache(maxsize=8)
@@ -149,7 +177,7 @@ class Structs:
     def __init__(self, texts: Sequence[str], constants: Mapping[str, int], types: Collection[str]) -> None:
         self._texts, self._constants, self._types = texts, constants, types
         self._aliases = aliases("\n".join(reversed(texts)))
-        self._definitions = [*map(StructDefinitions, texts)]
+        self._definitions = [*map(StructDefinitions, (*texts, OF_CUDA))]
 
     def get(self, kind: str) -> tuple[Member, ...] | None:
         """The members of a plain struct or an instance of a template, with types that are no other names; else None."""
@@ -162,18 +190,21 @@ class Structs:
 
     def defines(self, kind: str) -> bool:
         """Whether a type is one of them, plain or not."""
-        return any(base(kind) in names(text) for text in self._texts)
+        return any(base(kind) in names(text) for text in (*self._texts, OF_CUDA))
 
     def pointers(self, kind: str) -> list[str]:
         """The members of a struct that are pointers."""
-        of_library = [OF_LIBRARIES[kind]] if kind in OF_LIBRARIES else []
-        return of_library or [member.name for member in self.get(kind) or () if member.parameter.is_pointer]
+        return [member.name for member in self.get(kind) or () if member.parameter.is_pointer]
 
-    def fields(self, kind: str, sizes: Collection[str], fixed: Mapping[str, int]) -> list[str] | None:
+    def fields(
+        self, kind: str, sizes: Collection[str], fixed: Mapping[str, int], arrays: Arrays | None
+    ) -> list[str] | None:
         """The fields of an argument of this type that is passed by value, see `fields`; None if it cannot be. `fixed`
         are the numbers that no configuration changes."""
         members = self.get(kind)
-        return None if members is None else fields(members, self.get, self._types, sizes, lambda e: evaluated(e, fixed))
+        if members is None:
+            return None
+        return fields(members, self.get, self._types, sizes, lambda e: evaluated(e, fixed), arrays)
 
     def extents(self, kind: str) -> set[str]:
         """The names in the extents of a struct's arrays, and in the arguments of a template."""
@@ -189,7 +220,7 @@ class Structs:
         if (part := _COMPLEX.fullmatch(parameter.type)) and parameter.stars == 1:
             return f"complex{64 if part[1] == 'float' else 128}", 1
         members = self._of_array(parameter)
-        found = _numbers(members, self._evaluated, self._types) if members else None
+        found = _numbers(members, self.evaluated, self._types) if members else None
         if members and found and _is_complex(members):
             return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
         return found
@@ -198,14 +229,15 @@ class Structs:
         """The bytes of an element of an array of structs, as CUDA lays it out, or OpenCL; None if it is none, or
         unknown."""
         members = self._of_array(parameter)
-        found = _size(members, self.get, self._evaluated, opencl) if members else None
+        found = _size(members, self.get, self.evaluated, opencl) if members else None
         return found[0] if found else None
 
     def _of_array(self, parameter: Parameter) -> tuple[Member, ...] | None:
         is_array = parameter.stars == 1 and parameter.dtype is None
         return self.get(parameter.type) if is_array else None
 
-    def _evaluated(self, extent: str) -> str:
+    def evaluated(self, extent: str) -> str:
+        """An extent as a number, if the texts have it."""
         for _ in range(MOST_MACROS):
             extent = re.sub(r"[A-Za-z_]\w*", lambda name: self._computed.get(name[0], name[0]), extent)
         extent = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", self._sizeof, extent)

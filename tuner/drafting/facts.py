@@ -15,6 +15,7 @@ from tuner.drafting.arrays.shapes import Names, Shapes
 from tuner.drafting.by_value import Structs
 from tuner.drafting.calls import Calls
 from tuner.drafting.expansion import is_warp
+from tuner.drafting.fields import StructField, StructPointer
 from tuner.drafting.host.texts import defined, texts
 from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import proposals
@@ -63,8 +64,13 @@ class Facts:
             from tuner.drafting.host.passed import by_host
 
             self.steps = by_host(self.steps, self.launches)
-        self.fields = fields.sizes(self.steps, Structs(self._texts, {}, ()).get) if self._takes_structs else {}
-        self.steps = [fields.plain(step, self.fields) for step in self.steps]
+        self.fields, self.pointers = dict[str, StructField](), list[StructPointer]()
+        if self._takes_structs:
+            structs = Structs(self._texts, self._integers, ())
+            self.fields = fields.sizes(self.steps, structs.get)
+            if "opencl" not in self.languages:  # whose structs cannot have any
+                self.pointers = fields.pointers(self.steps, structs.get, structs.evaluated)
+            self.steps = [fields.plain(step, self.fields, self.pointers) for step in self.steps]
         self.prototype = self.steps[0]
 
     @property
@@ -102,12 +108,23 @@ class Facts:
 
         A parameter is const only if it is const in every step. Its class has the place of a type parameter.
         """
-        every = [parameter for step in self.steps for parameter in step.parameters or ()]
+        every = [parameter for step in self.steps for parameter in self.taken(step)]
         if None in [step.parameters for step in self.steps] or not all(p.name.isidentifier() for p in every):
             return ()
         names = dict.fromkeys(parameter.name for parameter in every)
         alike = {name: [parameter for parameter in every if parameter.name == name] for name in names}
         return tuple(replace(self._typed(same[0]), is_const=all(p.is_const for p in same)) for same in alike.values())
+
+    def taken(self, step: Prototype) -> list[Parameter]:
+        """The parameters of a step, each struct after the arrays that it points to."""
+        found = list[Parameter]()
+        for parameter in step.parameters or ():
+            found += [each.array for each in self.pointers if each.parameter == parameter.name]
+            found.append(parameter)
+        return found
+
+    def _names(self, step: Prototype) -> set[str]:
+        return {parameter.name for parameter in self.taken(step)}
 
     def _typed(self, parameter: Parameter) -> Parameter:
         given = self.classes.get(parameter.type)
@@ -132,12 +149,12 @@ class Facts:
 
     def types_of(self, name: str) -> list[str]:
         """The distinct types of a parameter in the steps; several mean that the steps disagree."""
-        every = (p for step in self.steps for p in step.parameters or () if p.name == name)
+        every = (p for step in self.steps for p in self.taken(step) if p.name == name)
         return list(dict.fromkeys(f"{p.type or '...'}{' *' * bool(p.is_pointer)}" for p in every))
 
     def is_handed_on(self, name: str) -> bool:
         """Whether a later step reads an array that an earlier one writes, so that it may be scratch."""
-        const = [p.is_const for step in self.steps for p in step.parameters or () if p.name == name]
+        const = [p.is_const for step in self.steps for p in self.taken(step) if p.name == name]
         return False in const and True in const[const.index(False) :]
 
     @cached_property
@@ -164,7 +181,7 @@ class Facts:
         ]
         whole += self.fields
         found = [name for name in whole if not roles.is_code(name, self.body)]
-        every = {n: [s for s in self.steps if n in _names(s) or n in self.fields] for n in found}
+        every = {n: [s for s in self.steps if n in self._names(s) or n in self.fields] for n in found}
         takers = {name: " ".join(w for step in steps for w in (*step.body, ";")) for name, steps in every.items()}
         counters = {name for name, body in takers.items() if roles.is_counter(name, body)}
         return [name for name in found if name not in counters or counters.issuperset(found)]
@@ -174,7 +191,7 @@ class Facts:
         """The shapes of arrays, inferred from indices."""
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
-        own = [[p.name for p in arrays if p.name in _names(step)] for step in self.steps]
+        own = [[p.name for p in arrays if p.name in self._names(step)] for step in self.steps]
         names = Names([p.name for p in arrays], written, self.sizes, self.numbers, own)
         return Shapes([step.body for step in self.steps], names, self.has_grid)
 
@@ -239,9 +256,14 @@ class Facts:
         return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer], self.body)
 
     @cached_property
+    def _integers(self) -> dict[str, int]:
+        """The macros and constants of the text that are integers."""
+        return {name: int(knob.default) for name, knob in proposals.of_code(self.text, ())}
+
+    @cached_property
     def numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
-        found = ((name, int(knob.default)) for name, knob in proposals.of_code(self.text, ()))
+        found = self._integers.items()
         reached = self.reached - _TRUTHS
         numbers = {name: value for name, value in found if name in reached and not is_warp(name, value)}
         hidden = {parameter.name for parameter in self.parameters}
@@ -335,7 +357,7 @@ class Facts:
     def is_class(self, parameter: Parameter) -> bool:
         """Whether a parameter, or an element of an array, is of a class: no number and no vector."""
         kind = parameter.type
-        return kind in self.classes or "<" in kind or kind in by_value.OF_LIBRARIES or self.structs.defines(kind)
+        return kind in self.classes or "<" in kind or self.structs.defines(kind)
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""
@@ -348,14 +370,14 @@ class Facts:
         return self._known_roles[parameter.name]
 
     def _role(self, parameter: Parameter) -> tuple[str, list[str]]:
-        first = next((step for step in self.steps if parameter.name in _names(step)), self.prototype)
+        first = next((step for step in self.steps if parameter.name in self._names(step)), self.prototype)
         if len(self.steps) > 1 and roles.role(parameter.name, " ".join(first.body), self._calls) == ("out", []):
             return "out", []  # what later steps read is written before
         return roles.role(parameter.name, self.body, self._calls)
 
     def roles_in(self, step: Prototype) -> dict[str, str]:
         """The roles of the arrays of a step, as that step alone uses them."""
-        arrays = [p for p in step.parameters or () if p.is_pointer and not self.is_local(p)]
+        arrays = [p for p in self.taken(step) if p.is_pointer and not self.is_local(p)]
         body = " ".join(step.body)
         return {p.name: "in" if p.is_const else roles.role(p.name, body, self._calls)[0] for p in arrays}
 
@@ -366,10 +388,6 @@ class Facts:
     @cached_property
     def _calls(self) -> Calls:
         return Calls(self.text, has_references=self.is_cuda)
-
-
-def _names(step: Prototype) -> set[str]:
-    return {parameter.name for parameter in step.parameters or ()}
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -1,20 +1,23 @@
-"""The fields of structs that kernels take by value and that are sizes: bounds of indices, such as `p.n`."""
+"""The fields of structs by value that a draft has names for: sizes, which bound indices as in `p.n`, and pointers."""
 
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
-from tuner.space.sources.prototype import Prototype
+from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.struct_text import Member
 
 Members = Callable[[str], Sequence[Member] | None]
+MOST_POINTERS = 64  # in an array
+MOST_DEEP = 8  # structs in structs
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,71 @@ class StructField:
     parameter: str
     name: str
     place: int
+
+
+@dataclass(frozen=True)
+class StructPointer:
+    """A pointer in a struct: the kernel's parameter that has it; the names of the fields that lead to it, the last its
+    own; its number in an array of pointers, else None; and the array that it points to, as a parameter of its own."""
+
+    parameter: str
+    path: tuple[str, ...]
+    place: int | None
+    array: Parameter
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its tokens in a kernel."""
+        dotted = [word for name in self.path for word in (".", name)]
+        return (self.parameter, *dotted, *(() if self.place is None else ("[", str(self.place), "]")))
+
+
+def pointers(steps: Sequence[Prototype], members: Members, extent: Callable[[str], str]) -> list[StructPointer]:
+    """The pointers in structs by value that a body reads, or may read because it hands on the whole struct. `extent`
+    gives the number of an extent, if the source has it."""
+    bodies = " ".join(word for step in steps for word in (*step.body, ";"))
+    found = list[StructPointer]()
+    for parameter in {p.name: p for step in steps for p in step.parameters or ()}.values():
+        if not parameter.is_pointer and parameter.dtype is None and not parameter.kind:
+            own = members(parameter.type) or ()
+            read = re.findall(rf"(?<!\. )\b{re.escape(parameter.name)}\b(?: \. (\w+))?", bodies)
+            whole = not {*read} <= {member.name for member in own}  # handed on, or a function of its own reads it
+            for pointer in _pointers(parameter.name, (), own, members, extent):
+                words = re.escape(" ".join(pointer.words[: 2 * len(pointer.path) + 1]))
+                if whole or re.search(rf"\b{words}\b", bodies):
+                    found.append(pointer)
+    names = Counter("_".join(_ending(each)) for each in found)
+    taken = {p.name for step in steps for p in step.parameters or ()} | {*arithmetic.FUNCTIONS, *DEVICE_NAMES}
+    taken |= set(re.findall(r"(?<!\. )\b[A-Za-z_]\w*", bodies))
+    return [_named(each, names, taken) for each in found]
+
+
+def _named(pointer: StructPointer, names: Mapping[str, int], taken: Collection[str]) -> StructPointer:
+    """The pointer with a name for its array that nothing else has."""
+    ending = _ending(pointer)
+    name = "_".join(ending)
+    if names[name] > 1 or name in taken or keyword.iskeyword(name):
+        name = "_".join((pointer.parameter, *pointer.path[:-1], *ending))
+    return replace(pointer, array=replace(pointer.array, name=name))
+
+
+def _ending(pointer: StructPointer) -> tuple[str, ...]:
+    return (pointer.path[-1], *(() if pointer.place is None else (str(pointer.place),)))
+
+
+def _pointers(
+    owner: str, path: tuple[str, ...], found: Sequence[Member], members: Members, extent: Callable[[str], str]
+) -> Iterator[StructPointer]:
+    for member in found:
+        own, extents = (*path, member.name), [extent(each) for each in member.extents]
+        if not member.parameter.is_pointer:
+            if not extents and len(own) <= MOST_DEEP:
+                yield from _pointers(owner, own, members(member.parameter.type) or (), members, extent)
+        elif not extents:
+            yield StructPointer(owner, own, None, member.parameter)
+        elif all(map(str.isdecimal, extents)):
+            count = min(math.prod(map(int, extents)), MOST_POINTERS)
+            yield from (StructPointer(owner, own, place, member.parameter) for place in range(count))
 
 
 def sizes(steps: Sequence[Prototype], members: Members) -> dict[str, StructField]:
@@ -53,12 +121,15 @@ def _is_read(field: StructField, body: str) -> bool:
     return re.search(rf"[<>] (?:= )?\(*[^;&|]*{whole}|{whole} [<>]|\[[^\[\]]*{whole}", body) is not None
 
 
-def plain(step: Prototype, fields: Mapping[str, StructField]) -> Prototype:
-    """A kernel whose body has the names of these fields in the place of `p.n`."""
+def plain(step: Prototype, fields: Mapping[str, StructField], pointers: Sequence[StructPointer]) -> Prototype:
+    """A kernel whose body has the names of these fields and arrays in the place of `p.n`."""
     body, at, found = step.body, 0, list[str]()
-    pairs = {(field.parameter, ".", field.name) for field in fields.values()}
+    names: dict[tuple[str, ...], str] = {(field.parameter, ".", field.name): field.name for field in fields.values()}
+    names |= {pointer.words: pointer.array.name for pointer in pointers}
+    lengths, first = sorted({*map(len, names)}), {words[0] for words in names}
     while at < len(body):
-        is_field = body[at : at + 3] in pairs and body[at - 1 : at] != (".",)
-        found.append(body[at + 2] if is_field else body[at])
-        at += 3 if is_field else 1
+        is_own = body[at] in first and body[at - 1 : at] != (".",)
+        length = next((n for n in lengths if is_own and body[at : at + n] in names), 1)
+        found.append(names.get(body[at : at + length], body[at]) if is_own else body[at])
+        at += length
     return replace(step, body=tuple(found))

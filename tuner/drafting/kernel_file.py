@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
-from tuner.drafting.reached import aliases, has_several, pointers, reached, resolved, without_others
+from tuner.drafting.reached import pointers, reached, without_others
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
@@ -22,6 +22,7 @@ from tuner.space.sources import compiler_macros, device_code, includes, missing_
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
+from tuner.space.sources.type_names import aliases, has_several, resolved
 
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
 _DEFAULT = re.compile(r"^#if !defined\((\w+)\)\n(#[ \t]*define[ \t]+\1\b.*\n)#endif\n", re.MULTILINE)

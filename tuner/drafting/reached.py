@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from tuner.space.sources.closure import closed
 from tuner.space.sources.device_declarations import ALWAYS, Declarations, flat
-from tuner.space.sources.prototype import Parameter, Prototype
+from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.struct_text import braced
 from tuner.space.sources.tokens import definitions, words
 
@@ -31,17 +31,10 @@ _EMPTY = re.compile(  # a condition with nothing in any branch
 _CONSTANT = re.compile(
     r"\b(?:const|constexpr|static|(?:__)?constant(?:__)?|using)\b[^;{}()=]*?\b(\w+)\s*=(?!=)\s*([^;{}]+);"
 )
-MOST_ALIASES = 10  # of a type
 _STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{")
 _POINTER = re.compile(r"\btypedef\s+(?:const\s+)?(?:struct\s+|union\s+)?(\w+)\s*\*\s*(\w+)\s*;")
 _NEAR = 40  # characters before `struct`
 _BODY = re.compile(r"\)\s*(?:const\b|noexcept\b|override\b|\s)*(?::[^;{}]*)?\{")  # the head of a method's body
-_ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
-_OF_LIBRARIES = {
-    "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2",
-    "cufftComplex": "float2", "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
-}  # fmt: skip
-_TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
 
 
 def reached(code: str, steps: Iterable[Prototype], conditions: bool = True) -> frozenset[str]:
@@ -107,12 +100,6 @@ def _without_methods(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def aliases(code: str) -> dict[str, str]:
-    """The types for which `code` or a library of CUDA has other names, as in `typedef float real;`."""
-    several = _several(code)
-    return {**_OF_LIBRARIES, **{name: kind for name, kind in _aliases(code) if name not in several}}
-
-
 def pointers(code: str) -> dict[str, str]:
     """The types to which names for pointers point: of `typedef struct {...} node, *list;`, list to node."""
     found = {name: kind for kind, name in _POINTER.findall(code)}
@@ -131,21 +118,6 @@ def is_declared(code: str, name: str) -> bool:
     return re.search(rf"{line}|\}}\s*{name}\s*[;,]", code) is not None
 
 
-def has_several(code: str) -> bool:
-    """Whether `code` has several types for a name, of which conditions choose one."""
-    return bool(_several(code))
-
-
-def _several(code: str) -> set[str]:
-    names = [name for name, _ in {(name, " ".join(kind.split())) for name, kind in _aliases(code)}]
-    return {name for name in names if names.count(name) > 1}
-
-
-def _aliases(code: str) -> Iterator[tuple[str, str]]:
-    yield from _TYPE_MACRO.findall(code)
-    yield from ((alias or name, kind or text) for kind, alias, name, text in _ALIAS.findall(code))
-
-
 def enumerators(code: str, kind: str) -> tuple[str, list[str]]:
     """The prefix and the names of the enumerators of an enumeration; none if `code` does not define it."""
     name = re.escape(kind.rpartition("::")[2])
@@ -155,11 +127,3 @@ def enumerators(code: str, kind: str) -> tuple[str, list[str]]:
     if match is None:
         return "", []
     return f"{kind}::" if is_scoped else "", re.findall(r"(?:^|,)\s*([A-Za-z_]\w*)", match[2])
-
-
-def resolved(kind: str, types: Mapping[str, str]) -> str:
-    """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
-    name, depth = kind, 0
-    while name in types and depth < MOST_ALIASES:
-        name, depth = " ".join(types[name].split()), depth + 1
-    return name if Parameter("", name, False, False).dtype else kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -22,6 +22,8 @@ class Field:
     shape: the extents of an array; empty if it is none.
     offset: its distance from the struct's beginning in bytes; None for C's own.
     fields: of a struct in the struct.
+    arrays: of a pointer: the argument that it points to; of an array of pointers, one for each. A launch writes their
+        addresses in the place of the `value`.
     """
 
     name: str
@@ -30,10 +32,13 @@ class Field:
     shape: tuple[int, ...] = ()
     offset: int | None = None
     fields: tuple[Field, ...] = ()
+    arrays: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """Everything that it declares, for the hash of a space."""
+        if self.arrays:
+            return f"{self.name}: {[*self.shape]} at {self.offset} -> {', '.join(self.arrays)}"
         inner = ", ".join(each.text for each in self.fields) or ", ".join(each.text for each in self.value)
         return f"{self.name}: {self.dtype} {[*self.shape]} at {self.offset} ({inner})"
 
@@ -73,11 +78,24 @@ class Argument:
         return self.shape is not None and self.role not in (None, "scratch")
 
     @property
+    def reaches(self) -> tuple[str, ...]:
+        """The arrays that a kernel accesses through it: those to which fields of a struct point, and those that its
+        kind describes."""
+        own = self.kind.describes if self.kind is not None else ()
+        return (*own, *dict.fromkeys(_pointed(self.fields)))
+
+    @property
     def passes(self) -> str:
         """The name of the size or option whose value a scalar passes as it is; empty for a computed value."""
         if not self.value:
             return self.name
         return next(iter(self.value[0].names)) if self.value[0].is_name else ""
+
+
+def _pointed(fields: tuple[Field, ...]) -> Iterator[str]:
+    for field in fields:
+        yield from field.arrays
+        yield from _pointed(field.fields)
 
 
 class Declared(Protocol):

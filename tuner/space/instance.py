@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
-from tuner.space import operation
+from tuner.space import operation, structs
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.default import check_launchable, first_valid
@@ -103,6 +103,10 @@ class Instance:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an array argument, in elements. Raises SpaceError for an extent below 1."""
         return operation.shape(self.argument(name), self.scope)
+
+    def pointers(self, name: str) -> list[tuple[int, str]]:
+        """The pointers of a struct: each its offset in bytes, and the array that it points to."""
+        return structs.pointers(self.argument(name), self.problem.language, self.problem.types)
 
     def alignment_of(self, name: str) -> int:
         """The required alignment of the caller's array `name`, in bytes, apart from its element size."""

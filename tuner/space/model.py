@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 
 
+def taken(arguments: Iterable[Argument]) -> tuple[str, ...]:
+    """The names of those arguments that no field of a struct points to."""
+    arguments = tuple(arguments)
+    held = {name for argument in arguments if argument.fields for name in argument.reaches}
+    return tuple(argument.name for argument in arguments if argument.name not in held)
+
+
 @dataclass(frozen=True)
 class Operation:
     """What a kernel computes.
@@ -92,6 +99,11 @@ class Operation:
         arrays = ROUTINES[self.library].arrays if self.library else {}
         shapes = {a.name: tuple(extent.text for extent in a.shape or ())[-2:] for a in self.arrays}
         return frozenset(name for name, extents in arrays.items() if shapes.get(name) == extents[::-1])
+
+    @cached_property
+    def taken(self) -> tuple[str, ...]:
+        """The arguments that a kernel takes unless its step lists others, by name: all but the arrays in structs."""
+        return taken(self.arguments)
 
     @property
     def constants(self) -> tuple[Argument, ...]:

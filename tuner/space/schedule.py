@@ -96,6 +96,8 @@ class _Unrolling:
         self._cached: dict[tuple[object, ...], int | None] = {}  # by what a step's launch depends on
         self._numbers: dict[tuple[object, ...], int] = {}  # of equal launches
         self._reads = [self._read(number) for number in range(len(self.space.steps))]
+        reached = {a.name: a.reaches for a in self.space.operation.arguments}
+        self._arrays = [{*s.arguments, *(r for n in s.arguments for r in reached[n])} for s in self.space.steps]
         self._grids: dict[int, tuple[int, int, int]] = {}  # of the steps whose grid reads no loop variable
         stretches = tuple(self._stretches())
         if not self.launches:
@@ -190,7 +192,7 @@ class _Unrolling:
         if number not in self._grids and not any(extent.names & self.space.loop_names for extent in step.grid):
             self._grids[number] = grid
         scalars = [(a.name, operation.passed(a, self.names, self.scope)) for a in self._reads[number][0]]
-        mine = frozenset(each for each in swapped if {*self.pairs[each]} & {*step.arguments})
+        mine = frozenset(each for each in swapped if {*self.pairs[each]} & self._arrays[number])
         key = (number, grid, mine, *(value.tobytes() for _, value in scalars))  # bytes tell 0.0 from -0.0
         if key not in self._numbers:
             self._numbers[key] = len(self.launches)

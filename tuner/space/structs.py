@@ -102,6 +102,24 @@ def packed(argument: Argument, values: Sequence[np.generic], language: str, type
     return made
 
 
+def pointers(argument: Argument, language: str, types: Types) -> list[tuple[int, str]]:
+    """The pointers of a struct: each its offset in bytes, and the array that it points to."""
+    if not argument.fields or not argument.reaches:
+        return []
+    arrays = list(_arrays(argument.fields))
+    offsets = _offsets(layout(argument, language, types).dtype)
+    return [(offset, name) for offset, name in zip(offsets, arrays, strict=True) if name]
+
+
+def _arrays(fields: Sequence[Field]) -> Iterator[str]:
+    """For each number of these fields, in order, the array that it points to; empty if it is no pointer."""
+    for field in fields:
+        if field.fields:
+            yield from _arrays(field.fields)
+        else:
+            yield from field.arrays or [""] * len(field.value)
+
+
 def end(dtype: np.dtype[Any], name: str) -> int:
     """The end of the field `name` of a struct, in bytes from its beginning."""
     assert dtype.fields is not None
@@ -112,7 +130,7 @@ def end(dtype: np.dtype[Any], name: str) -> int:
 def described(argument: Argument, language: str, types: Types) -> str:
     """Its size and fields, for a message: `32 bytes (dt: float32 at 0, origin: float4 at 16)`."""
     dtype = layout(argument, language, types).dtype
-    names = {field.name: field.dtype or "struct" for field in argument.fields}
+    names = {f.name: "pointer" if f.arrays else f.dtype or "struct" for f in argument.fields}
     fields = [f"{name}: {names[name]} at {offset}" for name, (_, offset, *_) in (dtype.fields or {}).items()]
     return f"{dtype.itemsize} bytes ({', '.join(fields)})"
 

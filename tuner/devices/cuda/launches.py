@@ -251,6 +251,10 @@ class Launch:
             ctypes.byref(parameters),
             None,
         )
+        if run.pointers:
+            address = self._addresses
+            copies = [(address[each.struct] + each.offset, address[each.array]) for each in run.pointers]
+            return functools.partial(_with_pointers, copies, call), config
         return call, config
 
     def _series(self, series: Series) -> Callable[[], int]:
@@ -308,6 +312,14 @@ class Launch:
             return 0
 
         return enqueue
+
+
+def _with_pointers(copies: Sequence[tuple[int, int]], call: Callable[[], int]) -> int:
+    """Copy the addresses of arrays, each from its cell into a struct, and launch: the driver reads structs before a
+    launch returns, so launches may share them."""
+    for to, cell in copies:
+        ctypes.memmove(to, cell, 8)
+    return call()
 
 
 class _Status(Exception):

@@ -42,8 +42,8 @@ def c_values(arguments: Sequence[Any]) -> list[Any]:
 def prepared(action: Action) -> Callable[[Sequence[Any]], Callable[[], None]]:
     """A function from the C values of the work's arguments to a function that runs one action."""
     match action:
-        case Run(function, arguments):
-            return lambda values: functools.partial(function.handle, *(values[position] for position in arguments))
+        case Run(function):
+            return lambda values: functools.partial(function.handle, *_taken(action, values))
         case Copy(target, source, nbytes):
             return lambda values: functools.partial(_memmove, address(target), values[source].value, nbytes)
         case Zero(target, nbytes):
@@ -56,18 +56,42 @@ def prepared(action: Action) -> Callable[[Sequence[Any]], Callable[[], None]]:
             return _prepared_while(action)
 
 
+def _taken(run: Run, values: Sequence[Any]) -> list[Any]:
+    """The C values that a run passes."""
+    taken = [values[position] for position in run.arguments]
+    for index, places in _pointers(run, values).items():
+        taken[index] = _with_pointers(taken[index], places)
+    return taken
+
+
+def _pointers(run: Run, values: Sequence[Any]) -> dict[int, list[tuple[int, int]]]:
+    """The pointers of each struct that a run passes, by its index among the arguments: offsets and addresses."""
+    found = dict[int, list[tuple[int, int]]]()
+    for each in run.pointers:
+        found.setdefault(run.arguments.index(each.struct), []).append((each.offset, values[each.array].value))
+    return found
+
+
+def _with_pointers(struct: Any, places: Sequence[tuple[int, int]]) -> Any:
+    """A copy of a struct with these addresses at these offsets."""
+    content = bytearray(struct)
+    for offset, place in places:
+        content[offset : offset + 8] = bytes(ctypes.c_uint64(place))
+    return type(struct).from_buffer_copy(content)
+
+
 def _prepared_series(series: Series) -> Callable[[Sequence[Any]], Callable[[], None]]:
     changes = series.changes(_c_scalar)  # once, because there may be many
 
     def bound(values: Sequence[Any]) -> Callable[[], None]:
-        runs = [(run.function.handle, [values[position] for position in run.arguments]) for run in series.runs]
+        runs = [(run.function.handle, _taken(run, values), _pointers(run, values)) for run in series.runs]
 
         def call() -> None:
             for number in series.order:
                 run, own = changes[number]
-                handle, arguments = runs[run]
+                handle, arguments, pointers = runs[run]
                 for index, value in own:
-                    arguments[index] = value
+                    arguments[index] = _with_pointers(value, pointers[index]) if index in pointers else value
                 handle(*arguments)
 
         return call

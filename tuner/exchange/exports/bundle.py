@@ -137,6 +137,7 @@ def _step_json(build: BundledBuild, step: StepSource) -> dict[str, Any]:
         "file": build.files[step.source],
         "entry": build.entry(step),
         "arguments": list(build.taken(step)),
+        **loop_tables.pointers_json(build.pointers(step)),
         "grid": list(geometry.grid),
         "block": list(geometry.block),
         "shared_memory": geometry.shared_memory,

@@ -125,6 +125,11 @@ class BundledBuild:
         nulls = (NULL.name,) * self.build(step).pointers(step.kernel)
         return (*(name for name in step.arguments if name not in symbols), *nulls)
 
+    def pointers(self, step: StepSource) -> list[tuple[str, int, str]]:
+        """The pointers in the structs that a step takes: the struct, the offset in bytes, and the array."""
+        instance = self.built.instance
+        return [(name, offset, array) for name in step.arguments for offset, array in instance.pointers(name)]
+
     @cached_property
     def arguments(self) -> tuple[BundledArgument, ...]:
         """All arguments, in the operation's order. Raises RequestError for one that no bundle can hold."""

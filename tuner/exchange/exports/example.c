@@ -189,6 +189,13 @@ static void *encoded(const struct tuned_argument *argument, address array) {
     return value;
 }
 
+/* A struct that is passed by value. A launch writes the addresses of arrays into it. */
+static void *struct_of(const struct tuned_argument *argument) {
+    void *memory = allocate(argument->element, 1);
+    memcpy(memory, argument->contents, argument->element);
+    return memory;
+}
+
 static void make_arguments(struct program *program) {
     const struct tuned_build *build = program->build;
     program->arrays = allocate(build->argument_count, sizeof *program->arrays);
@@ -207,7 +214,7 @@ static void make_arguments(struct program *program) {
             program->values[i] = encoded(argument, program->arrays[argument->of]);
         } else {
             program->values[i] = argument->bytes      ? (void *)&program->arrays[i]
-                                 : argument->contents ? (void *)argument->contents
+                                 : argument->contents ? struct_of(argument)
                                                       : (void *)argument->value;
         }
     }
@@ -273,6 +280,14 @@ static void find_copies(struct program *program) {
     }
 }
 
+/* Writes the addresses of arrays into structs. A launch copies the structs before it returns. */
+static void set_pointers(const struct program *program, const struct tuned_pointer *pointers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char *memory = program->values[pointers[i].of];
+        memcpy(memory + pointers[i].offset, &program->arrays[pointers[i].array], sizeof *program->arrays);
+    }
+}
+
 static void launch_step(const struct tuned_step *step, const unsigned *grid, void *function, void **parameters) {
     struct attribute attributes[3];
     struct config config;
@@ -307,13 +322,16 @@ static void launch_one(const struct program *program, const struct tuned_launch 
         size_t row = 0; /* of the values */
         parameters[i] = program->values[launch->arguments[i]];
         for (size_t j = 0; j < launch->changed_count; j++) {
-            if (launch->changed[j] == launch->arguments[i]) {
+            const struct tuned_argument *changed = &program->build->arguments[launch->changed[j]];
+            if (launch->changed[j] == launch->arguments[i] && changed->contents) {
+                memcpy(parameters[i], launch->values[row], changed->element);
+            } else if (launch->changed[j] == launch->arguments[i]) {
                 parameters[i] = (void *)launch->values[row];
             }
-            row += (program->build->arguments[launch->changed[j]].element + sizeof *launch->values - 1) /
-                   sizeof *launch->values;
+            row += (changed->element + sizeof *launch->values - 1) / sizeof *launch->values;
         }
     }
+    set_pointers(program, launch->pointers, launch->pointer_count);
     launch_step(step, launch->grid, program->functions[launch->step], parameters);
 }
 

@@ -1,7 +1,7 @@
 """launch.h of a bundle: its arguments, steps and builds as C tables."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tuner.space.sources.source import StepSource
 
 TYPES = f"""\
 #ifndef TUNED_BUNDLE
-#define TUNED_BUNDLE 4
+#define TUNED_BUNDLE 5
 enum tuned_role {{ TUNED_SCALAR, TUNED_INPUT, TUNED_OUTPUT, TUNED_SCRATCH, TUNED_ENCODED }};
 enum tuned_zeroed {{ TUNED_NEVER, TUNED_ONCE, TUNED_EACH }}; /* once: after allocation; each: before each launch */
 
@@ -49,6 +49,14 @@ struct tuned_argument {{
     size_t alignment;
 }};
 
+/* A pointer in a struct that is passed by value: before a launch, the address of the array of argument `array` is
+ * written `offset` bytes after the beginning of the value of argument `of`. */
+struct tuned_pointer {{
+    int of;
+    size_t offset;
+    int array;
+}};
+
 /* A kernel launch: the cubin and the kernel's name in it; blocks; threads per block; blocks per cluster, 0 without
  * clusters; bytes of dynamic shared memory; whether the launch is cooperative; whether it is programmatic, that is, may
  * begin before the launch before it has ended. `arguments`: indices into the build's arguments, in the order of the
@@ -59,6 +67,8 @@ struct tuned_step {{
     int cooperative, programmatic;
     const int *arguments;
     size_t argument_count;
+    const struct tuned_pointer *pointers;
+    size_t pointer_count;
 }};
 
 {loop_tables.TYPES}
@@ -111,7 +121,12 @@ def _tables(build: BundledBuild, prefix: str) -> str:
                 f"static const int {name}[] = {{{', '.join(str(positions[a]) for a in taken)}}};"
                 f" /* {', '.join(taken)} */\n"
             )
-        steps.append(f"    {{{_step(build, step, name if taken else 'NULL', len(taken))}}},\n")
+        pointers = build.pointers(step)
+        if pointers:
+            rows = ", ".join(f"{{{positions[of]}, {offset}, {positions[array]}}}" for of, offset, array in pointers)
+            numbers.append(f"static const struct tuned_pointer {name}_pointers[] = {{{rows}}};\n")
+        own = {"pointers": f"{name}_pointers", "pointer_count": len(pointers)} if pointers else {}
+        steps.append(f"    {{{_step(build, step, name if taken else 'NULL', len(taken), own)}}},\n")
     return (
         "".join(contents + encoders)
         + f"static const struct tuned_argument {prefix}_arguments[] = {{\n{''.join(arguments)}}};\n\n"
@@ -156,7 +171,7 @@ def _argument(a: BundledArgument, positions: dict[str, int], prefix: str, alignm
     return _fields(fields)
 
 
-def _step(build: BundledBuild, step: StepSource, arguments: str, count: int) -> str:
+def _step(build: BundledBuild, step: StepSource, arguments: str, count: int, more: Mapping[str, Any]) -> str:
     geometry = step.geometry
     fields: dict[str, Any] = {"file": f'"{build.files[step.source]}"', "kernel": f'"{build.entry(step)}"'}
     fields |= {"grid": _extents(geometry.grid), "block": _extents(geometry.block)}
@@ -168,7 +183,7 @@ def _step(build: BundledBuild, step: StepSource, arguments: str, count: int) -> 
         fields["cooperative"] = 1
     if geometry.programmatic:
         fields["programmatic"] = 1
-    return _fields({**fields, "arguments": arguments, "argument_count": count})
+    return _fields({**fields, "arguments": arguments, "argument_count": count, **more})
 
 
 def _table_row(build: BundledBuild, prefix: str) -> str:

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 TYPES = """\
 /* A launch of a step in a loop: the index of the step; blocks; `arguments` in place of the step's; and the values of
  * the `changed_count` arguments `changed`, which are passed by value. Each value begins at the next multiple of 16
- * bytes after the end of the previous one. */
+ * bytes after the end of the previous one. `pointers`: in place of the step's. */
 struct tuned_launch {
     int step;
     unsigned grid[3];
     const int *arguments, *changed;
     const unsigned char (*values)[16];
     size_t changed_count;
+    const struct tuned_pointer *pointers;
+    size_t pointer_count;
 };
 
 /* Launches of a build one after the other, as indices into its launches: those of `order`. If `flag` is an argument,
@@ -44,6 +46,7 @@ def tables(build: BundledBuild, prefix: str) -> str:
         return ""
     positions = {a.name: position for position, a in enumerate(build.arguments)}
     lists: dict[tuple[int, ...], str] = {}  # names of lists of arguments
+    pointer_lists: dict[tuple[tuple[int, int, int], ...], str] = {}
     values, rows = list[str](), list[str]()
     for launch in schedule.launches:
         fields: dict[str, Any] = {"step": launch.step, "grid": f"{{{', '.join(map(str, launch.grid))}}}"}
@@ -54,8 +57,15 @@ def tables(build: BundledBuild, prefix: str) -> str:
             fields["changed"] = lists.setdefault(changed, f"{prefix}_list_{len(lists)}")
             fields |= {"values": f"{prefix}_values + {len(values)}", "changed_count": len(changed)}
             values += [row for _, value in launch.scalars for row in _rows(value.tobytes())]
+        if pointers := _pointers(build, schedule, launch):
+            places = tuple((positions[of], offset, positions[array]) for of, offset, array in pointers)
+            fields["pointers"] = pointer_lists.setdefault(places, f"{prefix}_pointers_{len(pointer_lists)}")
+            fields["pointer_count"] = len(places)
         rows.append(f"    {{{', '.join(f'.{key} = {value}' for key, value in fields.items())}}},\n")
     text = "".join(f"static const int {name}[] = {{{', '.join(map(str, each))}}};\n" for each, name in lists.items())
+    for places, name in pointer_lists.items():
+        each = ", ".join(f"{{{of}, {offset}, {array}}}" for of, offset, array in places)
+        text += f"static const struct tuned_pointer {name}[] = {{{each}}};\n"
     if values:
         text += f"static const unsigned char {prefix}_values[][16] = {{\n    {_wrapped(values)}\n}};\n"
     text += f"static const struct tuned_launch {prefix}_launches[] = {{\n{''.join(rows)}}};\n"
@@ -91,6 +101,7 @@ def json(build: BundledBuild, plain: Callable[[Any], Any]) -> dict[str, Any]:
             "grid": list(launch.grid),
             "arguments": list(_taken(build, schedule, launch)),
             "values": {name: plain(value) for name, value in launch.scalars},
+            **pointers_json(_pointers(build, schedule, launch)),
         }
         for launch in schedule.launches
     ]
@@ -103,6 +114,18 @@ def json(build: BundledBuild, plain: Callable[[Any], Any]) -> dict[str, Any]:
         for stretch in schedule.stretches
     ]
     return {"launches": launches, "stretches": stretches}
+
+
+def pointers_json(pointers: Sequence[tuple[str, int, str]]) -> dict[str, Any]:
+    """The pointers in the structs of a launch as JSON data; empty if it has none."""
+    found = [{"of": of, "offset": offset, "array": array} for of, offset, array in pointers]
+    return {"pointers": found} if found else {}
+
+
+def _pointers(build: BundledBuild, schedule: Unrolled, launch: StepLaunch) -> list[tuple[str, int, str]]:
+    """The pointers in the structs of a launch, with the arrays that stand for others."""
+    arrays = schedule.arrays(launch)
+    return [(of, offset, arrays.get(array, array)) for of, offset, array in build.pointers(build.steps[launch.step])]
 
 
 def _taken(build: BundledBuild, schedule: Unrolled, launch: StepLaunch) -> Sequence[str]:

@@ -146,11 +146,9 @@ def _indirect(space: Space, step: Step) -> list[str]:
     """The arguments that a step's kernel accesses without taking them as parameters."""
     text, found = includes.without_comments(includes.inlined(step.source, space.include)), list[str]()
     for argument in space.operation.arguments:
-        if argument.kind is None:
-            continue
         if argument.name in step.arguments:
-            found += argument.kind.describes
-        elif argument.kind.is_symbol and re.search(rf"\b{argument.name}\b", text):
+            found += argument.reaches
+        elif argument.kind is not None and argument.kind.is_symbol and re.search(rf"\b{argument.name}\b", text):
             found.append(argument.name)
     return [name for name in dict.fromkeys(found) if name not in step.arguments]
 

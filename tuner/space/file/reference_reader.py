@@ -16,6 +16,7 @@ from tuner.space.file.comparison_reader import Compared
 from tuner.space.file.name_check import check_names, check_passed
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
+from tuner.space.model import taken
 from tuner.space.values import python_function
 from tuner.space.values.forms import (
     ConfigReference,
@@ -158,7 +159,7 @@ class ReferenceReader:
         names = [argument.name for argument in self.arguments]
         if value is None:
             self._check_fixed(names)
-            return tuple(names)
+            return taken(self.arguments)
         if not isinstance(value, list) or not value:
             raise self._error(
                 ("arguments",), f"{quoted(value)}: write a list of argument names, in the order of the reference kernel"
@@ -167,8 +168,9 @@ class ReferenceReader:
             if name not in names:
                 allowed = shown(", ".join(names))
                 raise self._error(("arguments", position), f"{quoted(name)} is not an argument; allowed: {allowed}")
+        reached = {name for argument in self.arguments if argument.name in value for name in argument.reaches}
         for argument in self.arguments:
-            if argument.role in ("out", "inout") and argument.name not in value:
+            if argument.role in ("out", "inout") and argument.name not in {*value, *reached}:
                 raise self._error(("arguments",), f"the output {argument.name} is missing; add it")
             for name in {stride.text for stride in argument.strides} & set(value):
                 if name not in self.model.operation.sizes and argument.name not in value:

@@ -73,6 +73,9 @@ class FieldModel(StrictModel):
         None, description="bytes from the beginning of the struct; where C puts it, if omitted"
     )
     fields: list["FieldModel"] | None = Field(None, description="of a struct in the struct")
+    array: Identifier | Annotated[list[Identifier], Field(min_length=1)] | None = Field(
+        None, description="of a pointer: the array that it points to; of an array of pointers, one for each"
+    )
 
 
 class PlainArgumentModel(StrictModel):

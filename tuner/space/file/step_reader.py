@@ -158,7 +158,7 @@ class StepReader:
         given = model.arguments if isinstance(model, StepModel) else None
         known = {argument.name: argument for argument in operation.arguments}
         if given is None:
-            return tuple(known)
+            return operation.taken
         for position, name in enumerate(given):
             place = (*where, "arguments", position)
             if name not in known:
@@ -177,7 +177,7 @@ class StepReader:
         if self.model.steps is None:
             return
         taken = {name for step in steps for name in step.arguments}
-        taken |= {name for a in operation.arguments if a.kind is not None for name in a.kind.describes}
+        taken |= {name for argument in operation.arguments for name in argument.reaches}
         for argument in operation.arguments:
             is_parameter = argument.kind is None or any(map(argument.kind.may_be_parameter, languages))
             if argument.name not in taken and is_parameter:

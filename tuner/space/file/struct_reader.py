@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tuner.quoting import quoted
 from tuner.space import expressions, structs
@@ -17,6 +17,8 @@ from tuner.space.model import Operation
 from tuner.space.structs import Vector
 
 MOST_NUMBERS = 1000  # of a struct
+_ADDRESS = "uint64"  # the dtype of a pointer
+_WITH_ADDRESSES = ("cuda", "c")  # the languages whose arrays have addresses that a struct can hold
 _OF_ARRAYS = ("shape", "role", "fill", "strides", "kind")
 
 
@@ -49,8 +51,11 @@ def read(
 
 
 def check(document: Document, place: Where, operation: Operation, languages: Collection[str]) -> None:
-    """Raise SpaceError for a struct that a C function cannot be passed: libffi knows neither half precision nor packed
-    structs."""
+    """Raise SpaceError for a pointer in a struct that is none to an array of its own, and for a struct that a C
+    function cannot be passed: libffi knows neither half precision nor packed structs."""
+    for position, argument in enumerate(operation.arguments):
+        for where, field in _pointers(argument.fields):
+            _check_pointer(document, (*place, position, *where), argument, field, operation, languages)
     if "c" not in languages:
         return
     for position, argument in enumerate(operation.arguments):
@@ -61,6 +66,43 @@ def check(document: Document, place: Where, operation: Operation, languages: Col
         if any(field.offset is not None for field in argument.fields):
             message = f"{argument.name}: a struct for C has C's own offsets; remove `offset`"
             raise document.error((*place, position), message)
+
+
+def _pointers(fields: Sequence[Field], where: Where = ()) -> Iterator[tuple[Where, Field]]:
+    """The pointers among these fields, each with its key."""
+    for position, field in enumerate(fields):
+        if field.arrays:
+            yield (*where, "fields", position), field
+        yield from _pointers(field.fields, (*where, "fields", position))
+
+
+def _check_pointer(
+    document: Document,
+    where: Where,
+    owner: Argument,
+    field: Field,
+    operation: Operation,
+    languages: Collection[str],
+) -> None:
+    if without := [name for name in languages if name not in _WITH_ADDRESSES]:
+        able = [name for name in languages if name in _WITH_ADDRESSES] or ["cuda"]
+        raise document.error(
+            where,
+            f"{owner.name}.{field.name}: a struct cannot hold an array in {without[0]}, whose arrays have no addresses "
+            f"that a program knows; write `languages: [{', '.join(able)}]`, or pass the array as an argument",
+        )
+    arrays = {a.name: a for a in operation.arguments if a.shape is not None}
+    for name in field.arrays:
+        if name not in arrays:
+            known = ", ".join(arrays) or "none"
+            raise document.error(
+                (*where, "array"),
+                f"{owner.name}.{field.name}: {name} is no array; declare it as an argument with `dtype`, `shape` and "
+                f"`role`, or write `dtype: {_ADDRESS}, value: 0` for a null pointer; the arrays are: {known}",
+            )
+        if (kind := arrays[name].kind) is not None:
+            message = f"{owner.name}.{field.name}: {name} is of `kind: {kind.name}`; a pointer needs a plain array"
+            raise document.error((*where, "array"), f"{message}; remove its `kind`")
 
 
 class _FieldReader:
@@ -85,6 +127,8 @@ class _FieldReader:
 
     def _field(self, where: Where, name: str, model: FieldModel) -> Field:
         shape = tuple(model.shape or ())
+        if model.array is not None:
+            return self._pointer(where, name, model, shape)
         if model.fields is not None:
             for key in ("dtype", "value", "shape"):
                 if getattr(model, key) is not None:
@@ -101,10 +145,25 @@ class _FieldReader:
         self.count += count
         return Field(model.name, str(model.dtype), values, shape, model.offset)
 
+    def _pointer(self, where: Where, name: str, model: FieldModel, shape: tuple[int, ...]) -> Field:
+        """A field that is a pointer, or an array of pointers."""
+        for key in ("dtype", "value", "fields"):
+            if getattr(model, key) is not None:
+                advice = "a pointer has no type or value of its own, but those of its array"
+                raise self._document.error((*where, key), f"{name}: {advice}; remove this key")
+        arrays = (model.array,) if isinstance(model.array, str) else tuple(model.array or ())
+        if len(arrays) != math.prod(shape):
+            need = f"write {math.prod(shape)}, one for each pointer" if shape else "write one, or add the `shape`"
+            raise self._document.error((*where, "array"), f"{name}: {len(arrays)} arrays; {need}")
+        self.count += len(arrays)
+        null = (expressions.parse(0),) * len(arrays)
+        return Field(model.name, _ADDRESS, null, shape, model.offset, arrays=arrays)
+
     def _vector(self, where: Where, name: str, model: FieldModel) -> Vector | None:
         """The vector type of a field; None if it is a number. Raises SpaceError for an unknown type."""
         if model.dtype is None:
-            raise self._document.error((*where, "dtype"), f"{name}: this key is missing; add it, or `fields`")
+            advice = "add it, or `fields` of a struct, or the `array` of a pointer"
+            raise self._document.error((*where, "dtype"), f"{name}: this key is missing; {advice}")
         vector = structs.vector(model.dtype)
         if vector is None and model.dtype not in DTYPES and model.dtype not in self._types:
             allowed = ", ".join([*self._types, *DTYPES])

@@ -218,8 +218,9 @@ def _code(
     A key that a space does not use adds nothing, so that older files keep their hashes when a key is added.
     """
     first, *others = space.steps
-    names = tuple(a.name for a in space.operation.arguments)
-    is_plain = not others and first.arguments == names and first.cluster is None and not first.cooperative
+    is_plain = (
+        not others and first.arguments == space.operation.taken and first.cluster is None and not first.cooperative
+    )
     steps: dict[str, object] = (
         {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
     )

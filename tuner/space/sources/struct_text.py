@@ -22,6 +22,7 @@ _INSTANCE = re.compile(r"([\w:]+)(?:<(.*)>)?", re.DOTALL)
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([\w:]+\s*<[^;{}()]*>)\s*;|\btypedef\s+([\w:]+\s*<[^;{}()]*>)\s*(\w+)\s*;")
 _OF_NO_OBJECT = re.compile(r"(?:static|friend)\b")  # declarations that take no place in an object
 _UNREAD = re.compile(r"[(#:=]|\b(?:union|enum|using|typedef)\b")
+_STARS = re.compile(r"(?:\*\s*(?:const|volatile|(?:__)?restrict(?:__)?)?\s*)+\Z")
 _NEAR = 400  # characters before a struct that may be its template's
 
 
@@ -130,7 +131,8 @@ def _members(body: str) -> Iterator[Member]:
     for declaration in filter(None, map(str.strip, body.split(";"))):
         first, *others = re.split(r",(?![^<]*>)", declaration)
         kind = re.match(r"(.*?)[\s*]+\w+\s*(?:\[[^\]]*\]\s*)*$", first)
-        for each in (first, *(f"{kind[1] if kind else ''} {other}" for other in others)):
+        shared = _STARS.sub("", kind[1]) if kind else ""  # a star belongs to the first alone
+        for each in (first, *(f"{shared} {other}" for other in others)):
             plain = re.sub(r"\[[^\]]*\]", "", each)
             parameter = prototype.parameter(tokens.words(plain))
             yield Member(parameter, tuple(text.strip() for text in re.findall(r"\[([^\]]*)\]", each)))
@@ -172,9 +174,6 @@ def _difference(
     types: Mapping[str, Sequence[str]],
 ) -> str | None:
     """How the fields of the space differ from the members of the source."""
-    for member in members:
-        if member.parameter.is_pointer:
-            return f"a struct with the pointer {member.name}; pass arrays as arguments of their own"
     if [field.name for field in fields] != [member.name for member in members]:
         return f"whose fields are {_listed(members)}; list these, in this order"
     for field, member in zip(fields, members, strict=True):
@@ -182,12 +181,39 @@ def _difference(
         if field.fields and inner is not None:
             if inner and (message := _difference(field.fields, inner, definitions, types)) is not None:
                 return message
+        elif member.parameter.is_pointer:
+            if not _may_point(field, member):
+                need = f"{{name: {member.name}, array: }} with the name of the array that it points to"
+                return f"whose field `{shown(member)}` is a pointer; write {need}"
+        elif field.arrays:
+            return f"whose field `{shown(member)}` is no pointer; write its `dtype` in place of `array`"
         elif not _fits(field, member, types):
             shape = f" with `shape: [{', '.join(map(str, field.shape))}]`" if field.shape else ""
             return (
                 f"whose field `{shown(member)}` is not {field.dtype or 'a struct'}{shape}; write its type and extents"
             )
     return None
+
+
+def _may_point(field: Field, member: Member) -> bool:
+    """Whether a field may be this pointer or array of pointers: with `array`, or as the number of an address."""
+    if all(map(str.isdecimal, member.extents)) and [*map(int, member.extents)] != [*field.shape]:
+        return False
+    return bool(field.arrays) or field.dtype in ("uint64", "int64")
+
+
+def pointees(argument: Argument, parameter: Parameter, code: str) -> list[tuple[str, Parameter]]:
+    """For each pointer of a struct: the array that the space gives it, and the member as a parameter."""
+    definitions = _definitions(code)
+    return list(_pointees(argument.fields, definitions.get(parameter.type) or (), definitions))
+
+
+def _pointees(
+    fields: Sequence[Field], members: Sequence[Member], definitions: StructDefinitions
+) -> Iterator[tuple[str, Parameter]]:
+    for field, member in zip(fields, members, strict=False):
+        yield from ((name, member.parameter) for name in field.arrays)
+        yield from _pointees(field.fields, definitions.get(member.parameter.type) or (), definitions)
 
 
 def _fits(field: Field, member: Member, types: Mapping[str, Sequence[str]]) -> bool:

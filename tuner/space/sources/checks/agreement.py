@@ -3,9 +3,10 @@
 A disagreement is reported only if the text proves it.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import SpaceError
@@ -15,7 +16,7 @@ from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space
-from tuner.space.sources import source_text, struct_text
+from tuner.space.sources import source_text, struct_text, type_names
 from tuner.space.sources.checks import declared_memory, flag_faults, ignored, macros
 from tuner.space.sources.checks.uses import files
 from tuner.space.sources.includes import without_comments
@@ -163,7 +164,7 @@ def _argument_faults(space: Space, position: int, prototype: Prototype, code: st
         taken = ", ".join(map(str, parameters)) or "nothing"
         declared = ", ".join(argument.name for argument in arguments)
         yield Fault(
-            ("operation", "arguments") if step.arguments == tuple(by_name) else ("steps", position, "arguments"),
+            ("operation", "arguments") if step.arguments == space.operation.taken else ("steps", position, "arguments"),
             f"{len(arguments)} arguments ({shown(declared)}); {step.kernel} in {step.source.name} takes "
             f"{len(parameters)} ({shown(taken)}); write one for each, in this order",
             fatal=len(arguments) < len(parameters),
@@ -195,9 +196,10 @@ def _parameter_faults(
 ) -> Iterator[Fault]:
     """Disagreements between an argument and the parameter that receives it in step `number`."""
     step, position = space.steps[number], space.operation.arguments.index(argument)
+    written, parameter = parameter, _by_own_name(space, parameter, code)
     where, is_array = ("operation", "arguments", position), argument.shape is not None
-    has_own_order = step.arguments != tuple(a.name for a in space.operation.arguments)
-    takes = f"{argument.name}: {step.kernel} in {step.source.name} takes `{shown(parameter)}` here"
+    has_own_order = step.arguments != space.operation.taken
+    takes = f"{argument.name}: {step.kernel} in {step.source.name} takes `{shown(written)}` here"
     if parameter.kind:
         yield Fault((*where, "kind"), f"{takes}; write `kind: {parameter.kind}`", fatal=True)
     elif parameter.is_pointer is not None and parameter.is_pointer != is_array:
@@ -211,7 +213,9 @@ def _parameter_faults(
     elif not is_array and (message := struct_text.fault(argument, parameter, code, space.operation.types)):
         yield Fault(where, f"{takes}, {message}", fatal=bool(argument.fields))  # a number may have a struct's bytes
     elif argument.fields:
-        return
+        arrays = {each.name: each for each in space.operation.arguments}
+        for name, member in struct_text.pointees(argument, parameter, code):
+            yield from _parameter_faults(space, number, arrays[name], member, code)
     elif is_array and parameter.stars > 1:
         if DTYPES.get(argument.dtype, DTYPES["uint64"]) in _ADDRESSES:
             return
@@ -229,6 +233,24 @@ def _parameter_faults(
         if other is not None:
             fatal = all(_is_misread(DTYPES[dtype], is_array, parameter) for dtype in choices)
             yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal)
+
+
+def _by_own_name(space: Space, parameter: Parameter, code: str) -> Parameter:
+    """The parameter with its built-in type, if the source has another name for it, and nothing else may define that."""
+    if parameter.dtype is not None or not parameter.type.isidentifier():
+        return parameter
+    given = {*space.operation.types, *space.parameters, *space.derived}
+    options = " ".join(option for each in space.compile_options.values() for option in each)
+    names = {name: kind for name, kind in _type_names(code).items() if name not in given}
+    if re.search(rf"-D\s*(?:{'|'.join(map(re.escape, names))})\b", options):
+        return parameter
+    return replace(parameter, type=type_names.resolved(parameter.type, names))
+
+
+@functools.lru_cache(maxsize=8)
+def _type_names(code: str) -> Mapping[str, str]:
+    """The other names for types in a source, which each of its arguments asks for."""
+    return type_names.aliases(code)
 
 
 def _is_misread(dtype: DType, is_array: bool, parameter: Parameter) -> bool:

@@ -1,0 +1,190 @@
+"""Structs that hold pointers reach the kernel on each device, with the arrays that a launch has at that moment."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import tuner
+from helpers.bundles import bundle, run_on_stand_in
+from helpers.operations import array
+from helpers.processes import Tune
+from helpers.records import at
+from tuner.store.store import Store
+
+# A pointer in the struct, pointers in an array in a struct in the struct, and one that no kernel reads.
+TYPES = """
+typedef float real;
+typedef struct { const real *by[2]; int n; } Weights;
+typedef struct { real *next; const real *now; Weights w; double *unused; float shift; } Grid;
+"""
+CELL = "g.next[i] = SIGN * g.now[i] * g.w.by[0][i] + g.w.by[1][i] + g.shift;"
+CODES = {
+    "c": f"{TYPES}void advance(Grid g) {{ for (int i = 0; i < g.w.n; i++) {CELL} }}",
+    "cuda": f"{TYPES}__global__ void advance(const Grid g) {{ "
+    f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < g.w.n) {CELL} }}",
+}
+FILES = {"c": "f.c", "cuda": "f.cu"}
+DEVICES = {"c": "host", "cuda": "cuda"}
+WEIGHTS = [{"name": "by", "shape": [2], "array": ["a", "b"]}, {"name": "n", "dtype": "int32"}]
+FIELDS: list[dict[str, Any]] = [
+    {"name": "next", "array": "other"},
+    {"name": "now", "array": "y"},
+    {"name": "w", "fields": WEIGHTS},
+    {"name": "unused", "dtype": "uint64", "value": 0},
+    {"name": "shift", "dtype": "float32", "value": "k * step"},
+]
+ARGUMENTS: list[dict[str, Any]] = [
+    array("y", "float32", ["n"], "inout"),
+    array("a", "float32", ["n"]),
+    array("b", "float32", ["n"]),
+    array("other", "float32", ["n"], "scratch"),
+    {"name": "g", "fields": FIELDS},
+]
+LANGUAGES = ["c", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def written(folder: Path, language: str, arguments: list[dict[str, Any]] | None = None, code: str = "") -> Path:
+    """Three passes, after each of which the arrays swap, and whose struct differs."""
+    (folder / FILES[language]).write_text(code or CODES[language])
+    step = {"kernel": "advance"} | ({} if language == "c" else {"grid": ["ceil_div(n, 32)"], "block": [32]})
+    data = {
+        "title": "structs with pointers",
+        "operation": {
+            "sizes": {"n": None},
+            "options": {"step": 1.0},
+            "arguments": arguments or ARGUMENTS,
+            "reference": "((y * a + b + step) * a + b + 2 * step) * a + b + 3 * step",
+        },
+        "source": FILES[language],
+        "languages": [language],
+        "steps": [{"repeat": {"k": [1, 2, 3]}, "steps": [step], "swap": ["y", "other"]}],
+        "parameters": {"SIGN": [1]},
+        "default": {"SIGN": 1},
+    }
+    file = folder / "f.yaml"
+    file.write_text(json.dumps(data, indent=1))
+    return file
+
+
+def changed(position: int, **keys: Any) -> list[dict[str, Any]]:
+    """The arguments with other keys of one field."""
+    fields = [{**f, **keys} if i == position else f for i, f in enumerate(FIELDS)]
+    return [*ARGUMENTS[:-1], {"name": "g", "fields": fields}]
+
+
+def answer(y: Any, a: Any, b: Any) -> Any:
+    for k in (1, 2, 3):
+        y = y * a + b + np.float32(k)
+    return y
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_kernel_gets_the_arrays_of_its_structs(language: str, tmp_path: Path, tune: Tune) -> None:
+    """Arrays that swap, a struct that differs between launches, other arrays, and bound launches."""
+    file, device = written(tmp_path, language), DEVICES[language]
+    done = tune(file, "100", "--device", device, "--budget", "1")
+    assert done.status == 0, done.err
+    kernel = tuner.load(str(file), 100, device=device)
+    if language == "c":
+        y, a, b, c = np.random.default_rng(0).random((4, 100), np.float32)
+        for others in ((a, b), (b, c), (a, b)):
+            for launch in (kernel, lambda *arrays: kernel.bind(*arrays)()):
+                out = y.copy()
+                launch(out, *others)
+                assert np.allclose(out, answer(y, *others), rtol=1e-6)
+    twins = {"wrong": CELL.replace("by[1]", "by[0]"), "not written": CELL.replace("g.next[i]", "((real *)g.now)[i]")}
+    for reason, wrong in twins.items():
+        written(tmp_path, language, code=CODES[language].replace(CELL, wrong))
+        done = tune(file, "100", "--device", device, "--budget", "1", "--fresh")
+        assert done.status != 0
+        assert reason in done.err, done.err
+
+
+FAULTS = {
+    "no array of that name": (changed(0, array="nest"), "4.fields.0.array", "g.next: nest is no array; declare it as"),
+    "a number": (changed(0, array="g"), "4.fields.0.array", "g.next: g is no array"),
+    "no pointer in the source": (changed(4, dtype=None, value=None, array="a"), "4", "`float shift` is no pointer"),
+    "a pointer in the source": (
+        changed(0, array=None, dtype="float32", value=1), "", "2 arguments (other, g); advance in f.c takes 1",
+    ),
+    "a pointer that is a number": (
+        changed(3, dtype="float32"), "4", "`double *unused` is a pointer; write {name: unused, array: }",
+    ),
+    "a type beside it": (changed(0, dtype="float32"), "4.fields.0.dtype", "g.next: a pointer has no type or value"),
+    "too many": (changed(0, array=["y", "a"]), "4.fields.0.array", "g.next: 2 arrays; write one, or add the `shape`"),
+    "too few": (
+        changed(2, fields=[{**WEIGHTS[0], "array": "a"}, WEIGHTS[1]]), "4.fields.2.fields.0.array",
+        "g.w.by: 1 arrays; write 2, one for each pointer",
+    ),
+    "another type": (
+        [array("y", "float64", ["n"], "inout"), *ARGUMENTS[1:3], array("other", "float64", ["n"], "scratch"),
+         ARGUMENTS[-1]],
+        "3.dtype", "takes `real *next` here, which is not float64; write float32",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_pointer_that_is_not_the_sources_is_one_message(fault: str, tmp_path: Path, tune: Tune) -> None:
+    arguments, key, message = FAULTS[fault]
+    fields = [{k: v for k, v in f.items() if v is not None} for f in arguments[-1]["fields"]]
+    done = tune("validate", written(tmp_path, "c", [*arguments[:-1], {"name": "g", "fields": fields}]))
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert f" {'.'.join(filter(None, ('operation.arguments', key)))}: " in done.err, done.err
+    assert message in done.err
+
+
+def test_opencl_has_no_addresses_for_structs(tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path, "c")
+    file.write_text(file.read_text().replace('"c"\n', '"opencl"\n').replace("f.c", "f.cl"))
+    (tmp_path / "f.cl").write_text(f"{TYPES}__kernel void advance(Grid g) {{ }}")
+    done = tune("validate", file)
+    assert done.status == 2
+    assert "g.next: a struct cannot hold an array in opencl, whose arrays have no addresses" in done.err
+
+
+def test_an_exported_program_passes_pointers(tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path, "cuda")
+    Store("f", tmp_path / "r").add(replace(at(64), config={"SIGN": 1}, signature="an earlier one"))
+    made = bundle(tune, tmp_path / "b", str(file), "64", "--results", str(tmp_path / "r"), "--architecture", "sm_90a")
+    first, second, _ = made["builds"][0]["launches"]
+    assert first["pointers"][0] == {"of": "g", "offset": 0, "array": "other"}
+    assert second["pointers"][0] == {"of": "g", "offset": 0, "array": "y"}
+    kernel = (
+        "struct { float *next; const float *now, *by[2]; int n; double *unused; float shift; } *g = p[0];"
+        "for (int i = 0; i < g->n; i++) { g->next[i] = g->now[i] * g->by[0][i] + g->by[1][i] + g->shift; }"
+    )
+    done = run_on_stand_in(tmp_path / "b", kernel)
+    assert "copy 256" in done.stdout  # after three passes the answer is in `other`
+    assert re.search(r"^y: (\d+) \1$", done.stdout, re.MULTILINE), done.stdout
+    assert done.stdout.splitlines()[-1] == f"y: {1 + 11 * 9} {1 + 11 * 9}"  # ten runs, a warm-up; each adds 1+1+..3*2
+
+
+def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.cu").write_text(
+        "#include <cuda_runtime.h>\n#define real float\n"
+        "struct Links { const int *to; };\n"
+        "struct Grid { real *out; const real *__restrict__ in, *more[2]; Links links; double *unused; int n; };\n"
+        "__global__ void gather(const Grid g, float *out) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        " if (i < g.n) { g.out[i] = g.in[g.links.to[i]] + g.more[1][i]; out[i] = 1; } }\n"
+        "int main() { Grid g; gather<<<1, 256>>>(g, nullptr); }\n"
+    )
+    assert tune("new", tmp_path / "f.cu").status == 0
+    text = (tmp_path / "f.yaml").read_text()
+    arguments = yaml.safe_load(text)["operation"]["arguments"]
+    assert {a["name"]: (a.get("dtype"), a.get("shape"), a.get("role")) for a in arguments[:-2]} == {
+        "g_out": ("float32", ["n"], "out"),
+        "g_in": ("float32", ["n"], "in"),
+        "more_0": ("float32", ["n"], "in"),
+        "more_1": ("float32", ["n"], "in"),
+        "to": ("int32", ["n"], "in"),
+    }
+    assert "into how many elements? such as fill: {integers: [0, n - 1]}" in text
