@@ -15,7 +15,7 @@ from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.cuda.blas import chosen_algorithm, gemm
 from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
-from tuner.devices.cuda.blas.repeated_calls import RepeatedCall, kernel_of
+from tuner.devices.cuda.blas.repeated_calls import MOST_NODES, RepeatedCall, launch_of
 from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
@@ -79,7 +79,8 @@ def _call(
                 workspace = functools.partial(workspaces.at, stream, context)
                 on_stream = functools.partial(algorithm.call, addresses, factors=(alpha, beta), workspace=workspace)
                 if (call := on_stream(stream)) is not None:
-                    captured = functools.partial(_captured, on_stream, stream, context)
+                    # If a part of a chain failed, the library would do all of it again, and add `beta * C` twice.
+                    captured = functools.partial(_captured, on_stream, stream, context, 1 if beta else MOST_NODES)
                     replace = functools.partial(threads.calls.__setitem__, key)
                     prepared = RepeatedCall(call, captured, replace)
         if prepared is None:
@@ -90,33 +91,40 @@ def _call(
     def on_arrays(arrays: Sequence[Any], stream: Any, alpha: float, beta: float) -> None:
         if not live:
             raise forking.forked(_KIND)
-        read, current = readers[type(arrays[0])]
-        at((*read(arrays), current(arrays[0]) if stream is None else stream_handle(stream), alpha, beta))
+        first = arrays[0]
+        read, current = readers[first.__class__]
+        key = (*read(arrays), current(first) if stream is None else stream_handle(stream), alpha, beta)
+        enqueue = threads.calls.get(key) or prepare(key)
+        # As `at`, of which a call takes 0.1 us.
+        status = enqueue() if threads.current_context() == number else elsewhere(enqueue)
+        if status:
+            raise LaunchError(f"launching cuBLAS: status {status}")
 
     def at(key: tuple[Any, ...]) -> None:
         if not live:
             raise forking.forked(_KIND)
         enqueue = threads.calls.get(key) or prepare(key)
-        if threads.current_context() == number:
-            status = enqueue()
-        else:
-            with context.active(stay=True):
-                status = enqueue()
+        status = enqueue() if threads.current_context() == number else elsewhere(enqueue)
         if status:
             raise LaunchError(f"launching cuBLAS: status {status}")
+
+    def elsewhere(enqueue: Callable[[], int]) -> int:
+        """The status of a call in a thread that has another current context, or none."""
+        with context.active(stay=True):
+            return enqueue()
 
     return ProductLaunch(on_arrays, at)
 
 
 def _captured(
-    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: driver.Context
+    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: driver.Context, most: int
 ) -> Callable[[], int] | None:
-    """The kernel of a call on `stream`, launched without the library; None if the call is not one kernel. `on_stream`
-    returns the call on any stream, with the workspace of `stream`."""
+    """The kernels and memsets of a call on `stream`, without the library; None if they are more than `most`, or no
+    chain. `on_stream` returns the call on any stream, with the workspace of `stream`."""
     with contextlib.suppress(LaunchError):
         apart = _APART.at(context)
         call = on_stream(apart.handle.value or 0)
-        return None if call is None else kernel_of(context, apart, call, stream)
+        return None if call is None else launch_of(context, apart, call, stream, most)
     return None
 
 

@@ -1,22 +1,24 @@
-"""Library calls that a program repeats: if such a call launches one kernel, the driver launches it without the library.
+"""Library calls that a program repeats: if such a call enqueues a chain of kernels and memsets, the driver does so
+without the library.
 
 cuBLASLt takes longer than the driver to prepare a launch, and does the same at each call with the same arguments. So
-the call is captured once, as a CUDA graph would, and the kernel is launched with the captured parameters.
+the call is captured once, as a CUDA graph would, and its kernels are launched with the captured parameters.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.devices.cuda import driver, launches
 from tuner.errors import LaunchError
 
 BEFORE_CAPTURE = 8  # calls with the same arguments, because a capture takes as long as dozens of calls
+MOST_NODES = 3  # of a call: such as a memset, a kernel, and one that adds up the parts of sums
 _ACTION = "capturing cuBLAS"
-_KERNEL_NODE = 0  # of CUgraphNodeType
+_KERNEL_NODE, _MEMSET_NODE = 0, 2  # of CUgraphNodeType
 # Of CUlaunchAttributeID: what a launch keeps, and what ties it to its neighbours. Others do not change what runs.
 _POLICY, _PREFERRED_CLUSTER, _CARVEOUT = 5, 11, 14
 _KEPT = (launches.COOPERATIVE, launches.CLUSTER_DIMENSION, _POLICY, _PREFERRED_CLUSTER, _CARVEOUT)
@@ -34,6 +36,19 @@ class _KernelNode(ctypes.Structure):
         ("extra", ctypes.c_void_p),
         ("kernel", ctypes.c_void_p),
         ("context", ctypes.c_void_p),
+    )
+
+
+class _MemsetNode(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS. `element` is the size of an element in bytes, and `width` the number of elements."""
+
+    _fields_ = (
+        ("target", ctypes.c_uint64),
+        ("pitch", ctypes.c_size_t),
+        ("value", ctypes.c_uint),
+        ("element", ctypes.c_uint),
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
     )
 
 
@@ -61,28 +76,66 @@ class RepeatedCall:
         return self._call()
 
 
-def kernel_of(
-    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int
+def launch_of(
+    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int, most: int = MOST_NODES
 ) -> Callable[[], int] | None:
-    """A launch, on the stream with this handle, of the kernel that `call` enqueues on the stream `apart`. It returns a
-    status. None if `call` fails, or enqueues anything but one kernel that runs by itself."""
+    """What `call` enqueues on the stream `apart`, on the stream with the handle `stream` and without the library. It
+    returns a status. None if `call` fails, or enqueues anything but a chain of at most `most` kernels and memsets."""
     statuses: list[int] = []
     try:
         with context.apart_from_capture():
             captured = driver.Captured(context, apart, lambda: statuses.append(call()), _ACTION)
     except LaunchError:
         return None
-    return None if any(statuses) else _launch(context, captured, stream)
+    nodes = [] if any(statuses) else _chain(context.cuda, captured, most)
+    enqueues = [_enqueuing(context.cuda, node, stream) for node in nodes]
+    if not enqueues or None in enqueues:
+        return None
+    launch: Any = _in_turn(enqueues)
+    launch.keep = captured  # whose nodes own the parameters
+    return launch  # type: ignore[no-any-return]  # ctypes knows no types
 
 
-def _launch(context: driver.Context, captured: driver.Captured, stream: int) -> Callable[[], int] | None:
-    cuda, count = context.cuda, ctypes.c_size_t(2)
-    nodes, kind, kernel = (ctypes.c_void_p * count.value)(), ctypes.c_int(-1), _KernelNode()
-    if cuda.cuGraphGetNodes(captured.handle, nodes, ctypes.byref(count)) or count.value != 1:
+def _in_turn(enqueues: Sequence[Any]) -> Callable[[], int]:
+    """A call that makes these calls up to the first that fails, and returns its status."""
+    first: Callable[[], int]
+    first, *others = enqueues
+    if not others:
+        return first
+    rest = _in_turn(others)
+    return lambda: first() or rest()
+
+
+def _chain(cuda: Any, captured: driver.Captured, most: int) -> list[ctypes.c_void_p]:
+    """The nodes of a graph in order; none if they are more, or no chain in which each waits for the one before it."""
+    count, node = ctypes.c_size_t(most + 1), ctypes.c_void_p()
+    if cuda.cuGraphGetNodes(captured.handle, None, ctypes.byref(count)) or not 0 < count.value <= most:
+        return []
+    one, nodes = ctypes.c_size_t(1), list[ctypes.c_void_p]()
+    if cuda.cuGraphGetRootNodes(captured.handle, ctypes.byref(node), ctypes.byref(one)) or one.value != 1:
+        return []
+    while one.value == 1 and len(nodes) < count.value:
+        nodes.append(ctypes.c_void_p(node.value))
+        # It fails if the next node may begin before this one has ended, as in a programmatic launch.
+        if cuda.cuGraphNodeGetDependentNodes(nodes[-1], None, ctypes.byref(one)) or one.value > 1:
+            return []
+        if one.value and cuda.cuGraphNodeGetDependentNodes(nodes[-1], ctypes.byref(node), ctypes.byref(one)):
+            return []
+    return nodes if len(nodes) == count.value and not one.value else []
+
+
+def _enqueuing(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], int] | None:
+    """What enqueues a node on a stream; None if it is another than a kernel that runs by itself, or a memset."""
+    kind = ctypes.c_int(-1)
+    if cuda.cuGraphNodeGetType(node, ctypes.byref(kind)):
         return None
-    node = ctypes.c_void_p(nodes[0])
-    if cuda.cuGraphNodeGetType(node, ctypes.byref(kind)) or kind.value != _KERNEL_NODE:
-        return None
+    if kind.value == _KERNEL_NODE:
+        return _launching(cuda, node, stream)
+    return _setting(cuda, node, stream) if kind.value == _MEMSET_NODE else None
+
+
+def _launching(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], int] | None:
+    kernel = _KernelNode()
     if cuda.cuGraphKernelNodeGetParams_v2(node, ctypes.byref(kernel)):
         return None
     attributes = {number: words for number in (*_KEPT, *_TYING) if any(words := _attribute(cuda, node, number))}
@@ -90,15 +143,26 @@ def _launch(context: driver.Context, captured: driver.Captured, stream: int) -> 
         return None
     grid, block = (kernel.grid_x, kernel.grid_y, kernel.grid_z), (kernel.block_x, kernel.block_y, kernel.block_z)
     config = launches.config_of(grid, block, kernel.shared, stream, [*attributes.items()])
-    launch: Any = functools.partial(
+    return functools.partial(
         cuda.cuLaunchKernelEx,
         ctypes.byref(config),
         ctypes.c_void_p.from_param(kernel.function or kernel.kernel),
         ctypes.c_void_p.from_param(kernel.parameters),
         ctypes.c_void_p.from_param(kernel.extra),  # in place of parameters, for some kernels
     )
-    launch.keep = captured  # whose node owns both
-    return launch  # type: ignore[no-any-return]  # ctypes knows no types
+
+
+def _setting(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], int] | None:
+    about = _MemsetNode()
+    if cuda.cuGraphMemsetNodeGetParams(node, ctypes.byref(about)) or about.height != 1:
+        return None
+    names = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
+    if about.element not in names:
+        return None
+    return functools.partial(
+        getattr(cuda, names[about.element]), ctypes.c_uint64(about.target), about.value,
+        ctypes.c_size_t(about.width), ctypes.c_void_p.from_param(stream),
+    )  # fmt: skip
 
 
 def _attribute(cuda: Any, node: ctypes.c_void_p, number: int) -> list[int]:
