@@ -68,9 +68,6 @@ def _of_space(folder: Path, space: str, path: Path, names: Sequence[str], runs: 
     data = recording.read(path)
     has_costs = any(entry.has_costs for entry in data.entries.values())
     document = t4.results(of_recording(data))
-    for result in document["results"]:
-        if result["invalidity"] != "correct":
-            result["measurements"].append({"name": "time", "value": "error", "unit": ""})
     by_row = dict(zip(data.entries, document["results"], strict=True))
     file = folder / f"{space}.json"
     file.write_text(json.dumps(document))

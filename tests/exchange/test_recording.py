@@ -216,22 +216,40 @@ def test_the_clock_of_a_measurement_with_all_repeats_is_recorded(
     assert entry.extra["clock_mhz"] == 1980
 
 
+def test_each_shipped_recording_is_named_so_that_an_export_of_its_kernel_finds_it() -> None:
+    for metadata in sorted((ROOT / "results/recordings").glob("*-metadata.json")):
+        kernel = json.loads(metadata.read_text())["metadata"]["environment"]["device_query"]["kernel"]
+        assert metadata.name.startswith(kernel.rpartition("/")[2] + "-")
+
+
 @pytest.mark.slow
-def test_kernel_tuner_and_t4_readers_take_a_shipped_recording(tune: Tune, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:None of the tunable parameters specify thread block dimensions")
+def test_the_simulation_of_kernel_tuner_and_the_methodology_package_read_open_data(tune: Tune, tmp_path: Path) -> None:
     import jsonschema
+    from autotuning_methodology.searchspace_statistics import SearchspaceStatistics
     from kernel_tuner.file_utils import output_file_schema
     from kernel_tuner.interface import tune_cache
 
-    shipped = recording.read(ROOT / "results/recordings/07_tiled_1xn-4096.json.gz")
+    shipped = recording.read(ROOT / "results/recordings/matmul-2048-NVIDIA_H200.json.gz")
+    times = {row: entry.time_ms for row, entry in shipped.entries.items()}
+    failed = sum(time_ms is None for time_ms in times.values())
+    assert failed, "readers take failures, too"
     cache, t4 = tmp_path / "cache.json", tmp_path / "t4.json"
     for to, file in (("kernel-tuner", cache), ("t4", t4)):
-        export = ("export", shipped.kernel, "4096", "--device", shipped.device, "--to", to, "--output", file)
+        export = ("export", shipped.kernel, "2048", "--device", shipped.device, "--to", to, "--output", file)
         assert tune(*export).status == 0
-    found, _ = tune_cache(cache, strategy="random_sample", strategy_options={"max_fevals": 20}, quiet=True)
-    assert len(found) == 20
-    for each in found:
-        row = tuple(each[name] for name in shipped.parameters)
-        assert each["time"] == shipped.entries[row].time_ms
+
+    found, _ = tune_cache(cache, strategy="random_sample", strategy_options={"max_fevals": 40}, quiet=True)
+    rows = [tuple(each[name] for name in shipped.parameters) for each in found]
+    assert len(set(rows)) == 40
+    for row, each in zip(rows, found, strict=True):
+        assert each["time"] == times[row] if times[row] is not None else "Failed" in str(each["time"])
+
+    read_there = SearchspaceStatistics("matmul", shipped.device, True, ["runtimes"], ["time"], t4, False)
+    assert read_there.size == len(times)
+    assert read_there.total_performance_absolute_optimum() == shipped.optimum_ms
+    assert read_there.objective_performances_number_of_nan == failed
+
     jsonschema.validate(json.loads(t4.read_text()), output_file_schema("results")[1])
     read = recording.read(t4)
     assert {row: entry.times for row, entry in read.entries.items()} == {

@@ -12,7 +12,7 @@ from tuner.search import ListSearch
 from tuner.space.config import Config, config_key
 from tuner.tuning.recordings import recording
 
-RECORDED = recording.read(ROOT / "results/recordings/triton_matmul-2048.json.gz")
+RECORDED = recording.read(ROOT / "results/recordings/matmul-2048-NVIDIA_H200.json.gz")
 TIMES = {
     config_key(dict(zip(RECORDED.parameters, row, strict=True))): entry.time_ms
     for row, entry in RECORDED.entries.items()

@@ -35,6 +35,8 @@ _INVALIDITY = {
     **dict.fromkeys(_CONSTRAINTS, "constraints"),
     **dict.fromkeys((*WRONG, "changes from run to run", "correctness"), "correctness"),  # of version 0.1.0, and of T4
 }  # any other failure is `runtime`
+# In place of a time, as in Kernel Tuner's files: some readers want a measurement `time` in every result.
+_FAILURES, _FAILURE = {"compile": "CompilationFailedConfig"}, "RuntimeFailedConfig"
 _UNITS = {"energy_mj": "mJ", "clock_mhz": "MHz", "spills": "byte", "shared_memory": "byte", "local_memory": "byte"}
 
 
@@ -62,15 +64,18 @@ def _result(config: Config, entry: Entry) -> dict[str, Any]:
     timings = {
         t4_name: numbers.pop(name, 0.0) for name, t4_name in TIMINGS.items() if entry.has_costs or name in numbers
     }
-    measurements = [{"name": name, "value": value, "unit": _UNITS.get(name, "")} for name, value in numbers.items()]
-    if entry.time_ms is not None:
-        measurements.insert(0, {"name": "time", "value": entry.time_ms, "unit": "ms"})
     reason = str(entry.extra.get("reason", entry.failure))
+    invalidity = "correct" if entry.failure is None else _INVALIDITY.get(reason, "runtime")
+    time: float | str = _FAILURES.get(invalidity, _FAILURE) if entry.time_ms is None else entry.time_ms
+    measurements = [
+        {"name": "time", "value": time, "unit": "ms"},
+        *({"name": name, "value": value, "unit": _UNITS.get(name, "")} for name, value in numbers.items()),
+    ]
     result = {
         "configuration": config,
         "objectives": ["time"],
         "times": {**timings, "runtimes": list(entry.times)},
-        "invalidity": "correct" if entry.failure is None else _INVALIDITY.get(reason, "runtime"),
+        "invalidity": invalidity,
         "correctness": int(entry.failure is None),
         "measurements": measurements,
     }
