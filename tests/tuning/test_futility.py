@@ -64,3 +64,10 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
             assert "all compute the same wrong value for the same element: c[0] = 29, 49 expected; 20 of 256" in reason
             assert "; fix the kernel or its reference, and run it again" in reason
     assert told == over
+
+
+def test_the_tolerance_that_allows_few_wrong_elements_is_named() -> None:
+    log = "c[7] = 84, 85 expected; 128 of 262144 elements are off by more than 0, by up to 19"
+    futility, pool = Futility(POOL, {}, 2), [POOL.config(row) for row in range(len(POOL))]
+    (reason,) = filter(None, [futility.add(Trial(c, Outcome(failure="wrong result", log=log))) for c in pool])
+    assert "if rounding explains so few wrong elements, allow them by `tolerance: {wrong: 0.0007}`; else fix" in reason

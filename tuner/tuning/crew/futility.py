@@ -22,6 +22,8 @@ _WRONG = (
     "all compute the same wrong value for the same element",
     "fix the kernel or its reference, and run it again; if neither file changes, ask for a fresh run",
 )
+_TALLY = re.compile(r"\b(\d+) of (\d+) elements\b")
+FEW = 0.01  # a smaller share of wrong elements may be due to rounding, as where a real number becomes an integer
 _TEXTS = {  # by shared failure: what the configurations have in common, and the next step
     BuildError.reason: (
         "all fail to compile with the same message",
@@ -75,7 +77,16 @@ class Futility:
             return None
         self._has_hope = True  # return the reason only once
         problem, next_step = _TEXTS[failure]
-        return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {next_step}"
+        return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {_allowance(line)}{next_step}"
+
+
+def _allowance(line: str) -> str:
+    """The key that allows wrong elements, if the message of a wrong result counts few; else empty."""
+    tally = _TALLY.search(line)
+    share = int(tally[1]) / int(tally[2]) if tally else 1.0
+    if share >= FEW:
+        return ""
+    return f"if rounding explains so few wrong elements, allow them by `tolerance: {{wrong: {1.5 * share:.1g}}}`; else "
 
 
 def _diagnostic(log: str) -> str:

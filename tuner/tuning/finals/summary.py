@@ -147,7 +147,7 @@ def record(
         accepted_mutants=finals.accepted_mutants if by != "none" else None,
         verified=FIXED if by != "none" and op.has_drawn_files else by,
         code=rendering.code(worker.task.space),
-        conclusions=_conclusions(selection, device, method),
+        conclusions=_conclusions(selection, device, method, default),
         conditions=dict(device.conditions.values),
     )
 
@@ -196,10 +196,10 @@ def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
     return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
 
 
-def _conclusions(selection: Selection, device: DeviceInfo, method: Method) -> list[str]:
+def _conclusions(selection: Selection, device: DeviceInfo, method: Method, default: Trial | None) -> list[str]:
     """The conclusions about the first objective, with lines cut to the length that a record allows."""
     is_time = method.objectives[0] == "time"
-    texts = conclusions.of(selection, device) if is_time else conclusions.of_energy(selection)
+    texts = conclusions.of(selection, device, default) if is_time else conclusions.of_energy(selection)
     said = (text.split("\n") for text in texts)
     return ["\n".join(line[: LONGEST_TEXT - 1] for line in lines) for lines in said]
 
