@@ -25,7 +25,7 @@ class SharedFolder:
         return shown(self._folder)
 
     def read(self, path: str, most: int) -> bytes:
-        where = f"{self}/{path}"
+        where = f"{str(self).rstrip('/')}/{path}"
         try:
             # A pipe must neither block nor be read.
             descriptor = os.open(self._folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -77,7 +77,8 @@ class Futility:
             return None
         self._has_hope = True  # return the reason only once
         problem, next_step = _TEXTS[failure]
-        return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {_allowance(line)}{next_step}"
+        next_step = _allowance(line) + next_step
+        return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {next_step}"
 
 
 def _allowance(line: str) -> str:

@@ -104,8 +104,8 @@ def _distorted_gain(best: Finalist, default: Finalist | None) -> str:
     if abs(by_medians - by_least) <= DISTORTED * min(by_medians, by_least):
         return ""
     return (
-        f"a busy machine distorts the gain over the default: {by_medians:.3g} x by the medians, {by_least:.3g} x by the "
-        "least times of both"
+        f"a busy machine distorts the gain over the default: {by_medians:.3g} x by the medians, {by_least:.3g} x by "
+        "the least times of both"
     )
 
 
