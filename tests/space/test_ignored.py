@@ -40,6 +40,13 @@ def test_a_limit_of_registers_beside_launch_bounds_is_refused(
     )
 
 
+def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
+    more: dict[str, Any] = {"parameters": {"a": [1], "registers": [0, 64]}, "compile_options": {"cuda": OPTIONS}}
+    done = tune("validate", of(tmp_path, "", **more))
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert 'parameters.registers: 0 in -maxrregcount={registers} is not "no limit": NVRTC' in done.err
+
+
 @pytest.mark.parametrize("bounds", ["", "\n#if a > 1\n__launch_bounds__(64)\n#endif\n", "__maxnreg__(32)"])
 def test_a_limit_of_registers_of_a_kernel_without_launch_bounds_is_valid(
     bounds: str, tmp_path: Path, tune: Tune

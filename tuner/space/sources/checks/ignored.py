@@ -10,23 +10,27 @@ from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.source_text import macro_names
 
-_REGISTERS = re.compile(r"--?maxrregcount\b")
+_REGISTERS = re.compile(r"--?maxrregcount\b=?(?:\{(\w+)\})?")
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+(\w+)(.*)")
 _KNOWN_TO_GCC = {"omp", "GCC", "acc", "STDC", "pack", "push_macro", "pop_macro", "redefine_extname", "weak", "message"}
 
 
 def registers(space: Space, position: int, prototype: Prototype) -> Iterator[MacroFault]:
-    """The fault of an option that limits registers, if the kernel of a step has launch bounds."""
-    if not prototype.has_launch_bounds:
-        return
+    """The fault of an option that limits registers, where the kernel of a step has launch bounds or the limit is 0."""
     for number, option in enumerate(space.compile_options.get("cuda", ())):
-        if _REGISTERS.match(option):
-            step = space.steps[position]
+        if (limit := _REGISTERS.match(option)) is None:
+            continue
+        step = space.steps[position]
+        if prototype.has_launch_bounds:
             message = (
                 f"{option} has no effect on {step.kernel} in {step.source.name}, which has __launch_bounds__; give "
                 "these a second argument, the least number of blocks per multiprocessor, or remove one of the two"
             )
             yield ("compile_options", "cuda", number), message
+        elif 0 in space.parameters.get(limit[1], ()):
+            least = "the fewest registers that it can use, such as 24 on an H100"
+            message = f'0 in {option} is not "no limit": NVRTC limits to {least}; write 255, which limits nothing'
+            yield ("parameters", limit[1]), message
 
 
 def pragmas(space: Space, codes: Sequence[str]) -> Iterator[MacroFault]:
