@@ -16,11 +16,27 @@ from tuner.space.config import Config
 from tuner.space.scope import Limits
 from tuner.space.sources.rendering import Version
 from tuner.store.lookup import Query
-from tuner.tuning.recordings import logs, recording
+from tuner.tuning.recordings import experiences, logs, recording
 from tuner.tuning.recordings.recording import Entry
 
 TEXT = c_kernel("paced", f'#if v == 5\n#error "not this one"\n#endif\nusleep(200 * v);\n{MULTIPLY}')
 PARAMETERS = "{v: [7, 6, 5, 4, 3, 2, 1]}"
+
+TWICE = """
+title: Double a vector
+operation:
+  sizes: {n: }
+  extent: [n]
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  reference: 2 * x
+kernel: twice
+parameters: {threads: [128, 256]}
+grid_divisors: {x: [threads]}
+block: [threads]
+"""
 
 
 @pytest.fixture
@@ -123,9 +139,31 @@ def test_of_many_logs_a_search_reads_those_of_the_nearest_sizes(
         sizes = {"M": size, "N": size, "K": size, "batch": 1}
         about = space.name, "host", f"device {size}", "x86_64", sizes, space.operation.options, {}, DEFAULT
         logs.keep(logs.LoggedProblem(*about, version.code), space, [({"v": 1}, Entry(float(size)))], tmp_path)
-    monkeypatch.setattr(logs, "MOST_FILES", 2)
+    monkeypatch.setattr(experiences, "MOST_FILES", 2)
     op = space.operation
     scope = op.scope({"M": 80, "N": 80, "K": 80, "batch": 1}, op.options, "c", Limits(), {})
     query = Query(space, scope, "here", "host", "x86_64", version)
-    found = logs.experiences(query, [], tmp_path, most=4)
+    found = experiences.of_similar(query, [], tmp_path, most=4)
     assert sorted(time_ms or 0.0 for each in found for _, time_ms in each.trials) == [70.0, 100.0]
+
+
+def test_times_of_another_size_are_converted_by_the_waves_in_which_a_device_runs_blocks(tmp_path: Path) -> None:
+    (tmp_path / "twice.cu").write_text("KERNEL void twice(GLOBAL float *y, GLOBAL const float *x, int n) { }\n")
+    (tmp_path / "twice.yaml").write_text(TWICE)
+    space = catalog.load(str(tmp_path / "twice.yaml"))
+    version, op = Version.of(space), space.operation
+    measured = [({"threads": 128}, Entry(1.1, extra={"occupancy": 1.0})), ({"threads": 256}, Entry(1.0))]
+    about = space.name, "cuda", "card", "sm_1", {"n": 1024}, op.options, {}, DEFAULT, version.code
+    logs.keep(logs.LoggedProblem(*about), space, measured, tmp_path)
+
+    def known(n: int, device: str, units: int) -> dict[object, float | None]:
+        scope = op.scope({"n": n}, op.options, "cuda", Limits(multiprocessor_threads=256), {})
+        query = Query(space, scope, device, "cuda", "sm_1", version, units)
+        (found,) = experiences.of_similar(query, [], tmp_path, most=1)
+        return {config["threads"]: time_ms for config, time_ms in found.trials}
+
+    # At 1024, each of the 4 multiprocessors has one block of 256 threads, or two of 128 at once: one wave. At 1280, one
+    # of them has a second block of 256; or a third of 128, which is a half-empty wave and takes 0.25 + 0.75 / 2.
+    assert known(1280, "card", 4) == {128: pytest.approx(1.1 * 1.625), 256: pytest.approx(1.0 * 2)}
+    assert known(4096, "card", 4) == {128: pytest.approx(1.1 * 4), 256: pytest.approx(1.0 * 4)}, "full waves"
+    assert known(1024, "card", 4) == known(1280, "other card", 4) == known(1280, "card", 0) == {128: 1.1, 256: 1.0}

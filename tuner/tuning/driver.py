@@ -178,7 +178,13 @@ def tune_with(
 def _keep_log(space: Space, record: Record, trials: Sequence[Trial], results: Path | None, progress: Progress) -> None:
     """Write what the search has measured, so that other searches know it. A log that cannot be written is only noted:
     the record is there."""
-    measured = [(trial.config, Entry(trial.time_ms, failure=trial.outcome.failure)) for trial in trials]
+    measured = [
+        (
+            trial.config,
+            Entry(trial.time_ms, failure=trial.outcome.failure, extra={logs.OCCUPANCY: trial.outcome.occupancy}),
+        )
+        for trial in trials
+    ]
     try:
         logs.keep(logs.LoggedProblem.of(space.name, record), space, measured, results)
     except RequestError as error:

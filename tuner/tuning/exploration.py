@@ -33,7 +33,7 @@ from tuner.tuning.crew.queue import LOOK_AHEAD
 from tuner.tuning.crew.run import TrialListener
 from tuner.tuning.finals.preference import NO_PREFERENCE, Preference
 from tuner.tuning.ledger.trial import Trial
-from tuner.tuning.recordings import logs
+from tuner.tuning.recordings import experiences
 
 Narrowing = Callable[[Space, Scope, Pool], Pool]  # selects the configurations of a pool that a search may try
 
@@ -174,10 +174,10 @@ def explored(
             began = time.monotonic()
         progress.begun("listing the valid configurations")
         query = Query.of(space, crew.scope, crew.device)
-        experiences = logs.experiences(query, checked.store.similar(query), request.results, SIMILAR)
+        similar = experiences.of_similar(query, checked.store.similar(query), request.results, SIMILAR)
         asked = method, request.same_bits_as, request.fresh
         preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
-        hints = Hints.of(space, crew.scope, warm, preference.first, experiences)
+        hints = Hints.of(space, crew.scope, warm, preference.first, similar)
         if configs is None:  # the first builds begin while the configurations are listed
             crew.build_ahead([dict(config) for config in hints.first if space.valid(config, crew.scope)])
         pool = (

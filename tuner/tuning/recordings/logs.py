@@ -6,22 +6,17 @@ each configuration. There is one for each kernel, problem, device and conditions
 
 from __future__ import annotations
 
-import math
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
-from tuner.catalog import kernel_names
 from tuner.devices.conditions import Conditions
 from tuner.errors import RequestError
-from tuner.search.experience import Experience
-from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.config import Config
 from tuner.store import locks
-from tuner.store.lookup import Query, size_distance
 from tuner.store.record import Record
 from tuner.tuning.recordings import jsonfile
 from tuner.tuning.recordings import recording as recordings
@@ -32,12 +27,10 @@ if TYPE_CHECKING:
 
 FOLDER = "recordings"  # in a folder of results
 MOST = 1000  # configurations of a log
-MOST_FILES = 64  # whose headers a search reads
 DIGITS = 5  # significant digits of a time
 LONGEST_REASON = 40  # characters of the reason of a failure
 LOG = "log"  # the header member with a log's problem
-
-Times = dict[ConfigKey, tuple[Config, float | None]]
+OCCUPANCY = "occupancy"  # the member of an entry that a log keeps beside the time
 
 
 @dataclass(frozen=True)
@@ -91,10 +84,10 @@ class LoggedProblem:
 def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]], results: Path | None) -> Path:
     """Write results into the log of a problem, and return the log's file. Its other configurations stay.
 
-    Each entry keeps only its time, or the reason of its failure. A log of another version of the kernel is replaced. A
-    verified log replaces an unverified one, but never the other way round. If there are more than MOST configurations,
-    the fastest MOST / 2 stay, and as many of the others, evenly spaced in the order of their times. Raises RequestError
-    if the file cannot be written.
+    Each entry keeps only its time and occupancy, or the reason of its failure. A log of another version of the kernel
+    is replaced. A verified log replaces an unverified one, but never the other way round. If there are more than MOST
+    configurations, the fastest MOST / 2 stay, and as many of the others, evenly spaced in the order of their times.
+    Raises RequestError if the file cannot be written.
     """
     path = (results or paths.user_results()) / FOLDER / problem.file
     _write(path, _log(problem, space, measured))
@@ -155,7 +148,15 @@ def _is_same(old: Recording, new: Recording) -> bool:
 def _short(entry: Entry) -> Entry:
     if entry.time_ms is None:
         return Entry(None, failure=(entry.failure or "")[:LONGEST_REASON])
-    return Entry(float(f"{entry.time_ms:.{DIGITS}g}"))
+    occupancy = occupancy_of(entry)
+    about = {} if occupancy is None else {OCCUPANCY: float(f"{occupancy:.{DIGITS}g}")}
+    return Entry(float(f"{entry.time_ms:.{DIGITS}g}"), extra=about)
+
+
+def occupancy_of(entry: Entry) -> float | None:
+    """The share of a multiprocessor's threads that a configuration can fill; None if it is unknown."""
+    value = entry.extra.get(OCCUPANCY)
+    return float(value) if isinstance(value, int | float) and 0 < value <= 1 else None
 
 
 def _bounded(entries: Mapping[Row, Entry]) -> dict[Row, Entry]:
@@ -191,7 +192,7 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> tuple[int, li
 def read(path: Path) -> tuple[LoggedProblem, Recording]:
     """A log and its problem. Raises RequestError if the file cannot be read, or is no log."""
     log = recordings.read(path)
-    problem = _problem(log.kernel, log.device, log.size, log.about) if LOG in log.about else None
+    problem = problem_of(log.kernel, log.device, log.size, log.about) if LOG in log.about else None
     if problem is None:
         raise RequestError(f"{path}: is no log of a search: its header does not describe a problem")
     return problem, log
@@ -208,7 +209,7 @@ def is_of_other_code(path: Path, code: str) -> bool:
     return isinstance(log, dict) and log.get("code") not in ("", code)
 
 
-def _problem(kernel: object, device: object, size: object, about: Mapping[str, Any]) -> LoggedProblem | None:
+def problem_of(kernel: object, device: object, size: object, about: Mapping[str, Any]) -> LoggedProblem | None:
     """The problem that a recording's header describes; None if the description is incomplete."""
     log = about.get(LOG)
     log = log if isinstance(log, dict) else {}
@@ -224,88 +225,3 @@ def _problem(kernel: object, device: object, size: object, about: Mapping[str, A
     kernel, kind, device, architecture, code = map(str, texts)
     assert isinstance(size, dict)
     return LoggedProblem(kernel, kind, device, architecture, size, options, types, Conditions(conditions), code)
-
-
-def experiences(query: Query, records: Sequence[Record], results: Path | None, most: int) -> list[Experience]:
-    """What is known of at most `most` similar problems, the most similar first.
-
-    First come the `records`, each with the log of its problem; then the logs and recordings of other problems."""
-    space, found = query.space, _found(query, results)
-    known: list[Experience] = []
-    for record in records[:most]:
-        problem = LoggedProblem.of(space.name, record)
-        times: Times = {}
-        for path, other in [*found.items()]:
-            if _is_of(other, problem):
-                times |= _times(path)
-                del found[path]
-        times |= {config_key(config): (config, time_ms) for config, time_ms in record.timed}
-        known.append(_valid(times, query, record.device))
-    for path in list(found)[: most - len(known)]:
-        known.append(_valid(_times(path), query, found[path].device))
-    return [each for each in known if each.trials]
-
-
-def _found(query: Query, results: Path | None) -> dict[Path, LoggedProblem]:
-    """The files of this kernel's logs and recordings, the most similar problem first."""
-    space = query.space
-    names = {space.name, *kernel_names.other_names(space)}
-    stems = {name.rpartition("/")[2] for name in names}
-    roots = dict.fromkeys(root.resolve() for root in (results or paths.user_results(), paths.shipped("results")))
-    files = [path for root in roots for stem in sorted(stems) for path in recordings.files(root / FOLDER, f"{stem}-")]
-    found: dict[Path, LoggedProblem] = {}
-    for path in _nearest(files, query.scope.sizes)[:MOST_FILES]:
-        header = jsonfile.header(path) or {}
-        problem = _problem(header.get("kernel_name"), header.get("device_name"), header.get("problem_size"), header)
-        scope = query.scope
-        if problem is None or problem.kernel not in names or problem.sizes.keys() != scope.sizes.keys():
-            continue
-        if dict(problem.types) == dict(scope.types):
-            found[path] = problem
-
-    def order(path: Path) -> tuple[bool, bool, bool, float]:
-        problem = found[path]
-        is_old = problem.code not in ("", query.version.code)
-        is_alike = problem.architecture == query.architecture and problem.kind == query.kind
-        return is_old, problem.device != query.device, not is_alike, size_distance(problem.sizes, query.scope.sizes)
-
-    return {path: found[path] for path in sorted(found, key=order)}
-
-
-def _nearest(files: Sequence[Path], sizes: Mapping[str, int]) -> list[Path]:
-    """The files whose names have numbers nearest to the first of the sizes come first."""
-    first = next(iter(sizes.values()), 1)
-
-    def distance(path: Path) -> float:
-        numbers = [int(text) for text in re.findall(r"(?<=-)[1-9][0-9]{0,17}(?=[-x.])", path.name)]
-        return min((abs(math.log(number / first)) for number in numbers), default=math.inf)
-
-    return sorted(files, key=distance)
-
-
-def _is_of(log: LoggedProblem, record: LoggedProblem) -> bool:
-    """Whether a log or recording is of a record's problem and device. A missing kind or code is no contradiction."""
-    options = all(record.options.get(name) == value for name, value in log.options.items())
-    about = log.device, log.sizes, log.types, log.conditions
-    is_code = log.code == record.code or "" in (log.code, record.code)
-    asked = record.device, record.sizes, record.types, record.conditions
-    return options and about == asked and log.kind in ("", record.kind) and is_code
-
-
-def _times(path: Path) -> Times:
-    """The results of a file; none if it cannot be read."""
-    try:
-        recording = recordings.read(path)
-    except RequestError:
-        return {}
-    return {config_key(config): (config, entry.time_ms) for config, entry in recording.configs()}
-
-
-def _valid(times: Times, query: Query, device: str) -> Experience:
-    """The results of valid configurations; at most MOST are checked, the fastest first."""
-    ranked = sorted(times.values(), key=lambda each: (each[1] is None, each[1] or 0.0))
-    if len(ranked) > MOST:
-        ranked = [*ranked[: MOST // 2], *ranked[MOST // 2 :: 1 + 2 * len(ranked) // MOST]]
-    space, scope = query.space, query.scope
-    valid = [(config, time_ms) for config, time_ms in ranked if space.valid(config, scope)]
-    return Experience(valid, device == query.device)
