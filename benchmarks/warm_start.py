@@ -4,10 +4,11 @@
     python benchmarks/warm_start.py --leave-one-out results/recordings --seeds 24 --processes 8
 
 The first form knows what records of the near recordings would hold: the best configuration and its runners-up, as
-`tune` takes them from the store. `--misled` adds a search that knows the worst configurations of the recording itself,
-as the best of another. The second form searches each recording of a folder, knowing a search of --trials evaluations,
-with the same seed or the next, of each other recording of the same kernel and parameters. `--misled` there turns the
-order of these around: what was slowest is given as the fastest.
+`tune` takes them from the store; with `--logs N`, what a search of N evaluations has measured there. Times of other
+sizes are converted as `tune` does on an H200. `--misled` adds a search that knows the worst configurations of the
+recording itself, as the best of another. The second form searches each recording of a folder, knowing a search of
+--trials evaluations, with the same seed or the next, of each other recording of the same kernel and parameters.
+`--misled` there turns the order of these around: what was slowest is given as the fastest.
 
 Prints the evaluations until within 10, 5 and 1 % of the optimum, as medians over seeds, and the fraction of the optimum
 at 25, 50, 100 and 200 evaluations, as geometric means over seeds; with several recordings also the geometric means of
@@ -38,8 +39,11 @@ from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope
 from tuner.tuning.finals.runners_up import runners_up
 from tuner.tuning.recordings import recording
+from tuner.tuning.recordings.logs import occupancy_of
 from tuner.tuning.recordings.recording import Recording
+from tuner.tuning.recordings.waves import Conversion
 
+H200, UNITS = Limits(1024, 232_448, 32, multiprocessor_threads=2048), 132  # of the shipped recordings
 AT, WITHIN = (25, 50, 100, 200), (0.10, 0.05, 0.01)
 Experiences = Callable[[int], Sequence[Experience]]  # by seed
 Run = tuple[list[int | None], list[float]]  # the evaluations to within each of WITHIN, and the fractions at AT
@@ -52,14 +56,30 @@ def ranking(data: Recording) -> list[tuple[Config, float]]:
     return sorted(timed, key=itemgetter(1))
 
 
-def of_record(data: Recording, device: str) -> Experience:
-    """The best configuration and its runners-up, as a record keeps them. `device` is that of the search."""
-    space = catalog.load(data.kernel)
-    sizes = parsing.parse_size(data.size, space.operation)
-    scope = Scope(sizes, space.operation.options, "cuda", Limits(1024, 232_448, 32))
+def scope_of(data: Recording) -> Scope:
+    """The problem of a recording of a shipped kernel."""
+    op = catalog.load(data.kernel).operation
+    return Scope(parsing.parse_size(data.size, op), op.options, "cuda", H200)
+
+
+def of_record(data: Recording, asked: Recording) -> Experience:
+    """The best configuration and its runners-up, as a record keeps them, for a search of the problem `asked`."""
     timed = ranking(data)
-    kept = [timed[0][0], *runners_up(space, scope, [config for config, _ in timed])]
-    return Experience([(config, time_ms) for config, time_ms in timed if config in kept], data.device == device)
+    kept = [timed[0][0], *runners_up(catalog.load(data.kernel), scope_of(data), [config for config, _ in timed])]
+    return converted(Experience([(config, time_ms) for config, time_ms in timed if config in kept]), data, asked)
+
+
+def converted(known: Experience, data: Recording, asked: Recording) -> Experience:
+    """What is known of `data`, as a search of the problem `asked` takes it."""
+    if data.device != asked.device or data.size == asked.size or not catalog.known(data.kernel):
+        return replace(known, of_device=data.device == asked.device != "")
+    here = Conversion(catalog.load(data.kernel), scope_of(data), scope_of(asked), UNITS)
+    entries = {tuple(config.values()): entry for config, entry in data.configs()}
+    trials = [
+        (config, time_ms and here.time_ms(dict(config), time_ms, occupancy_of(entries[tuple(config.values())])))
+        for config, time_ms in known.trials
+    ]
+    return Experience(trials, of_device=True)
 
 
 def of_search(data: Recording, evaluations: int, seed: int) -> Experience:
@@ -148,8 +168,7 @@ def _log(searched: tuple[str, int], trials: int) -> Experience:
 def _known_run(budget: int, name: str, start: str, seed: int) -> Run:
     """A search that knows what searches of other recordings of the same kind have found."""
     others = [] if start == "cold" else [n for n, s in _logs if s == 0 and n != name and _kind(n) == _kind(name)]
-    device = _read[name].device
-    known = [replace(_logs[other, seed % 2], of_device=device == _read[other].device != "") for other in others]
+    known = [converted(_logs[other, seed % 2], _read[other], _read[name]) for other in others]
     return one_run(_read[name], [turned(each) for each in known] if start == "misled" else known, budget, seed)
 
 
@@ -158,6 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recording", type=Path, nargs="?")
     parser.add_argument("--near", nargs="*", type=Path, default=[])
+    parser.add_argument("--logs", type=int, default=0, metavar="N", help="evaluations of searches near; 0: records")
     parser.add_argument("--leave-one-out", type=Path, metavar="FOLDER")
     parser.add_argument("--trials", type=int, default=200, help="evaluations of the searches that are known")
     parser.add_argument("--misled", action="store_true")
@@ -173,8 +193,11 @@ def main() -> None:
     data = recording.read(options.recording)
     starts: dict[str, list[Experience]] = {
         "cold": [],
-        "warm": [of_record(recording.read(path), data.device) for path in options.near],
+        "warm": [of_record(recording.read(path), data) for path in options.near],
     }
+    if options.logs:
+        near = [recording.read(path) for path in options.near]
+        starts["warm"] = [converted(of_search(each, options.logs, 0), each, data) for each in near]
     if options.misled:
         slowest = ranking(data)[-WARM:]
         starts["misled"] = [turned(Experience(slowest))]
