@@ -12,6 +12,7 @@ import pytest
 import tuner
 from helpers import ROOT
 from helpers.kernels import Stage
+from tuner import paths
 from tuner.catalog import catalog
 from tuner.errors import RequestError
 from tuner.space.sources import rendering
@@ -36,6 +37,26 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
     (there / "spaces/sgemm/operation.yaml").write_text("another")
     with pytest.raises(RequestError, match=r"reading it needs .*, which is not installed; pip install"):
         catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
+
+
+def test_a_form_that_ships_has_the_version_of_the_code_with_its_headers(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "first"))
+    code = '#include "one.h"\nKERNEL void k(GLOBAL float *C, int n) {\n    C[0] = n + MORE;\n}\n'
+    file = stage(code, "k", "{x: [1]}", "opencl", "grid: [1]\nblock: [1]")
+    header = file.with_name("one.h")
+    header.write_text('#include "portable.h"\n#define MORE 1\n')
+    before = rendering.Version.of(catalog.load(str(file)))
+    real = paths.shipped
+    monkeypatch.setattr(paths, "shipped", lambda name: tmp_path / "first/forms" if name == "forms" else real(name))
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "second"))
+    shipped = catalog.load(str(file))
+    with monkeypatch.context() as patched:
+        patched.setattr(rendering.source_text, "canonical", lambda *about: pytest.fail("it is known"))
+        assert rendering.Version.of(shipped) == before
+    header.write_text('#include "portable.h"\n#define MORE 2\n')
+    assert rendering.Version.of(catalog.load(str(file))) != before
 
 
 def test_what_was_measured_stays_true_where_comments_change_and_not_where_code_does(

@@ -1,8 +1,14 @@
-"""Launch forms on disk: a Space as JSON, read instead of YAML as long as the files of the space are unchanged."""
+"""Launch forms on disk: a Space as JSON, read instead of YAML as long as the files of the space are unchanged.
+
+A form also has the Version of its space, and the digests of the headers on which that depends. The Version of a form
+that ships is used: to compute it, all sources of a family would be read and expanded.
+"""
 
 import contextlib
 import json
 import os
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +16,8 @@ from tuner import paths
 from tuner.errors import EnvironmentTrouble, TunerError
 from tuner.space import launch_form, snapshot
 from tuner.space.model import MAX_FILE_BYTES, Space
+from tuner.space.sources import includes
+from tuner.space.sources.rendering import Version
 
 
 def find(path: Path, name: str) -> Space | None:
@@ -46,18 +54,24 @@ def _to_form(space: Space, folder: Path) -> bytes:
     def relative(file: Path | str) -> str:
         return os.path.relpath(file, folder)
 
-    digests = {relative(file): paths.digest(snapshot.read(file)) for file in (*space.files, *space.sources)}
+    def digests(files: Iterable[Path]) -> dict[str, str]:
+        return {relative(file): paths.digest(snapshot.read(file)) for file in files}
+
     data = launch_form.to_json(space)
     data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
     for part in launch_form.with_files(data):
         part["file"] = relative(part["file"])
-    return json.dumps({"files": digests, "space": data}).encode()
+    sources, version = () if space.python_language else space.sources, None
+    with contextlib.suppress(TunerError):  # a header is missing, which whoever reads the source reports
+        headers = digests(file for source in sources for file in includes.files(source, space.include))
+        version = {**asdict(Version.of(space)), "headers": headers}
+    return json.dumps({"files": digests((*space.files, *space.sources)), "space": data, "version": version}).encode()
 
 
 def _shipped_form(form: Path, folder: Path) -> Space | None:
     """The Space of a shipped form. It is as trustworthy as this module; None if there is none."""
     try:
-        return _from_form(form.read_bytes(), folder)
+        return _from_form(form.read_bytes(), folder, with_version=True)
     except OSError:
         return None
 
@@ -71,20 +85,25 @@ def _cached_form(form: Path, folder: Path) -> Space | None:
         return None
 
 
-def _from_form(content: bytes, folder: Path) -> Space | None:
-    """The Space of a launch form; None if the form is corrupt, or if a file has changed since."""
+def _from_form(content: bytes, folder: Path, with_version: bool = False) -> Space | None:
+    """The Space of a launch form, and its Version if that is trusted; None if the form is corrupt, or if a file has
+    changed since."""
     try:
         data: Any = json.loads(content)
         space = data["space"]
         if space["version"] != launch_form.VERSION:
             return None
-        for file, digest in data["files"].items():
+        version = data["version"] if with_version else {"headers": {}}
+        for file, digest in (*data["files"].items(), *version["headers"].items()):
             if paths.digest(snapshot.read(folder / file)) != digest:
                 return None
         for key in ("files", "include"):
             space[key] = [os.path.normpath(folder / path) for path in space[key]]
         for part in launch_form.with_files(space):
             part["file"] = os.path.normpath(folder / part["file"])
-        return launch_form.from_json(space)
+        loaded = launch_form.from_json(space)
+        if with_version:
+            Version(str(version["code"]), str(version["signature"])).keep(loaded)
+        return loaded
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None

@@ -7,6 +7,7 @@ configuration only if a log speaks of its source; whatever nobody has listed her
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import resource
@@ -58,10 +59,6 @@ _OF_FILE = re.compile(r"No such file or directory|open(?:ing)? [\w ]*file|file n
 # A compiler that reads a file may end a diagnostic with the system's message. A missing file may be the kernel's fault;
 # the others are words of a compiler, too.
 _WORDS = {errno.ENOENT, errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPROTO}
-_OF_SYSTEM = re.compile(
-    rf": (?:{'|'.join(re.escape(os.strerror(number)) for number in errno.errorcode if number not in _WORDS)})\.?$",
-    re.MULTILINE | re.IGNORECASE,
-)
 _NO_FILE = re.compile(r"^\[Errno \d+\] |: exec: .*: not found$|: cannot open shared object file: ", re.MULTILINE)
 _PYTHON = re.compile(r"ended with status 1: [\w.]*(?:Error|Exception)\b")  # of a worker itself, not of its kernel
 _DESCRIPTIONS = {
@@ -117,12 +114,19 @@ def of_log(log: str, what: str, folders: Iterable[Path] = ()) -> EnvironmentTrou
     The message does not quote the log: temporary file names differ, but the same trouble is to be reported only once.
     """
     reason = next(filter(None, map(reason_in, log.splitlines())), None)
-    if reason is None and (said := _OF_SYSTEM.search(log)):
+    if reason is None and (said := _of_system().search(log)):
         return trouble(OTHER, f"{what}: {_DESCRIPTIONS[OTHER]}{said[0]}")
     if reason is None:
         return of_folders(what, folders)
     disk = "".join(f" on the disk at {_mount(folder)}" for folder in list(folders)[:1]) if reason == NO_SPACE else ""
     return trouble(reason, f"{what}: {_DESCRIPTIONS[reason]}{disk}")
+
+
+@functools.cache
+def _of_system() -> re.Pattern[str]:
+    """The system's messages. Compiled when it is first needed, which takes longer than the import of a module."""
+    messages = (re.escape(os.strerror(number)) for number in errno.errorcode if number not in _WORDS)
+    return re.compile(rf": (?:{'|'.join(messages)})\.?$", re.MULTILINE | re.IGNORECASE)
 
 
 def of_folders(what: str, folders: Iterable[Path]) -> EnvironmentTrouble | None:

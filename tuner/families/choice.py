@@ -90,7 +90,7 @@ class FamilyTable:
         self._queries = [Query.of(space, scope, device) for space in self.spaces]
         self._query_of = {id(query.space): query for query in self._queries}
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
-        self._code = {id(space): SizedCode(space) for space in self.spaces}
+        self._code: dict[int, SizedCode] = {}
         self._exported, self._library, self._one_class = frozenset(exported.builds), library, one_class
         self._deployment = deployment
         self._problems = [problem for store in self._stores for problem in store.problems]
@@ -315,7 +315,7 @@ class FamilyTable:
         is_better_built = False
         for entry in entries:
             known = entry.known
-            if known.space is None or entry.match == "exact" or known.has_code(self._code[id(known.space)], scope):
+            if known.space is None or entry.match == "exact" or known.has_code(self._code_of(known.space), scope):
                 for choice in self._valid([entry], scope):
                     if better is None:
                         better = next(self._valid(uncompiled, scope), None)
@@ -325,11 +325,17 @@ class FamilyTable:
                         yield from self._valid(uncompiled, scope)
                         uncompiled, better = [], None
                     yield choice
-            elif self._code[id(known.space)].is_for_one_size(known.config, scope):
+            elif self._code_of(known.space).is_for_one_size(known.config, scope):
                 for_one_size.append(entry)
             else:
                 uncompiled.append(entry)
         yield from self._valid([*uncompiled, *for_one_size], scope)
+
+    def _code_of(self, space: Space) -> SizedCode:
+        """How the code of a kernel depends on sizes. Found out when it is first asked, as that reads the sources."""
+        if id(space) not in self._code:
+            self._code[id(space)] = SizedCode(space)
+        return self._code[id(space)]
 
     def is_built(self, choice: Choice) -> bool:
         """Whether a choice has a build, exported or in the build cache. An algorithm of the library needs none."""

@@ -84,8 +84,11 @@ def _members(name: str) -> list[str]:
     """The names or paths of a family's kernels, as `catalog.load` takes them, in the order of names."""
     if Path(name).suffix in (".yaml", ".yml"):
         return [name]
-    shipped, own = catalog.shipped(), catalog.own()[0]
-    members = _files_below(name, shipped) or _files_below(name, own)
+    shipped = catalog.shipped()
+    if members := _files_below(name, shipped):
+        return members  # without the user's own kernels, whose files are read
+    own = catalog.own()[0]
+    members = _files_below(name, own)
     if not members and any(entry.name == name for entry in (*shipped, *own)):
         return [name]  # without searching wheels, which is slow
     if not members and os.path.isdir(name):
