@@ -8,6 +8,9 @@ what the store has by then, and continues with the budget `--truth`. At the end,
 found, the best of all evaluations, and the configurations of the shipped records of that size are measured in the same
 rounds. Prints how fast the first is, relative to the fastest, and after which evaluation it was found. `--keep` appends
 all trials to a file, one search a line.
+
+With `--sibling "NVIDIA H100 80GB HBM3"`, nothing is tuned before: the store has, as a log of that device, what the
+shipped time table knows of its times at `--size`.
 """
 
 from __future__ import annotations
@@ -23,16 +26,21 @@ from typing import Any
 
 import search_time  # beside this file
 
-from tuner import devices
+from tuner import devices, paths
 from tuner.catalog import catalog
+from tuner.devices.conditions import DEFAULT
 from tuner.measure import turns
 from tuner.measure.benchmark import Bench
 from tuner.space import chosen_types, parsing
+from tuner.space.sources.rendering import Version
+from tuner.store import time_tables
 from tuner.store.store import Store
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import tune_with
 from tuner.tuning.exploration import Quiet, explored
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.recordings import logs
+from tuner.tuning.recordings.recording import Entry
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 Config = dict[str, Any]
@@ -51,6 +59,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=8, help="evaluations at --size that count")
     parser.add_argument("--truth", default="150,15s", help="the budget of the search for the best, at --size")
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--sibling", metavar="DEVICE", help="whose times are known, instead of other sizes")
     parser.add_argument("--keep", type=Path, metavar="FILE")
     options = parser.parse_args()
     for kernel in options.kernels:
@@ -68,8 +77,9 @@ def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
     def request(size: str, budget: str) -> TuningRequest:
         return TuningRequest(file, size, options.device, budget=budget, results=folder / "results")
 
+    known = logged(file, kernel, options, folder / "results") if options.sibling else 0
     with Crews(progress.noted) as crews:
-        for near in options.near:
+        for near in [] if options.sibling else options.near:
             trials[near] = tune_with(crews, request(near, options.trials), progress).trials
             keep(options.keep, kernel, near, trials[near])
         for budget in (str(options.budget), options.truth):
@@ -82,11 +92,31 @@ def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
     times = beside(file, options, chosen)
     found = min(range(len(best(few, OF_FEW))), key=times.__getitem__)
     number = [trial.config for trial in few].index(chosen[found]) + 1
-    tried = ", ".join(f"{len(trials[size])} at {size}" for size in options.near)
+    tried = ", ".join(f"{len(trials[size])} at {size}" for size in options.near if size in trials)
+    tried = tried or f"{known} known of {options.sibling}"
     return (
         f"{min(times) / times[found]:.2%} of the best's speed after evaluation {number} of {len(few)} ({tried}); "
         f"{times[found]:.5g} ms, the best of {len(trials[options.truth])} and of the records {min(times):.5g} ms"
     )
+
+
+def logged(file: str, kernel: str, options: argparse.Namespace, results: Path) -> int:
+    """Keep the sibling's times at the size as a log, and return how many there are."""
+    space = catalog.load(file)
+    sizes = parsing.parse_size(options.size, space.operation)
+    tables, _ = time_tables.read_file(time_tables.path(kernel, paths.shipped("results")))
+    times = {
+        key: (table, by_size[tuple(sizes.values())])
+        for table in tables
+        if table.device == options.sibling
+        for key, by_size in table.times.items()
+        if tuple(sizes.values()) in by_size
+    }
+    measured = [(dict(table.configs[key]), Entry(time_ms)) for key, (table, time_ms) in times.items()]
+    op = space.operation
+    about = sizes, op.options, chosen_types.defaults(op), DEFAULT, Version.of(space).code
+    logs.keep(logs.LoggedProblem(space.name, "cuda", options.sibling, "", *about), space, measured, results)
+    return len(measured)
 
 
 def best(trials: Sequence[Trial], count: int) -> list[Config]:
@@ -96,11 +126,16 @@ def best(trials: Sequence[Trial], count: int) -> list[Config]:
 
 
 def recorded(kernel: str, options: argparse.Namespace, count: int) -> list[Config]:
-    """Configurations of the shipped records of the size."""
+    """Configurations of the shipped records of the size, and the fastest ones of time tables, but the sibling's."""
     space = catalog.load(kernel)
     sizes = parsing.parse_size(options.size, space.operation)
     records = [record for record in Store.of(space, None).records if record.sizes == sizes]
     configs = [config for record in records for config, _ in record.timed[:count]]
+    tables, _ = time_tables.read_file(time_tables.path(kernel, paths.shipped("results")))
+    for table in tables:
+        if table.device != options.sibling:
+            here = {key: each[point] for key, each in table.times.items() if (point := tuple(sizes.values())) in each}
+            configs += [dict(table.configs[key]) for key in sorted(here, key=here.__getitem__)[:count]]
     return [config for config in configs if config.keys() == space.parameters.keys()]
 
 
