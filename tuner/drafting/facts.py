@@ -67,9 +67,10 @@ class Facts:
         self.fields, self.pointers = dict[str, StructField](), list[StructPointer]()
         if self._takes_structs:
             structs = Structs(self._texts, self._integers, ())
-            self.fields = fields.sizes(self.steps, structs.get)
             if "opencl" not in self.languages:  # whose structs cannot have any
                 self.pointers = fields.pointers(self.steps, structs.get, structs.evaluated)
+            self.steps = [fields.without_copies(step, structs.get) for step in self.steps]
+            self.fields = fields.sizes(self.steps, structs.get)
             self.steps = [fields.plain(step, self.fields, self.pointers) for step in self.steps]
         self.prototype = self.steps[0]
 

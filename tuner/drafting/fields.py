@@ -49,6 +49,7 @@ class StructPointer:
 def pointers(steps: Sequence[Prototype], members: Members, extent: Callable[[str], str]) -> list[StructPointer]:
     """The pointers in structs by value that a body reads, or may read because it hands on the whole struct. `extent`
     gives the number of an extent, if the source has it."""
+    given, steps = steps, [without_copies(step, members) for step in steps]
     bodies = " ".join(word for step in steps for word in (*step.body, ";"))
     found = list[StructPointer]()
     for parameter in {p.name: p for step in steps for p in step.parameters or ()}.values():
@@ -60,10 +61,73 @@ def pointers(steps: Sequence[Prototype], members: Members, extent: Callable[[str
                 words = re.escape(" ".join(pointer.words[: 2 * len(pointer.path) + 1]))
                 if whole or re.search(rf"\b{words}\b", bodies):
                     found.append(pointer)
+    constant = [each for each in found if _is_read_as_const(each, given, members)]
+    found = [replace(e, array=replace(e.array, is_const=True)) if e in constant else e for e in found]
     names = Counter("_".join(_ending(each)) for each in found)
     taken = {p.name for step in steps for p in step.parameters or ()} | {*arithmetic.FUNCTIONS, *DEVICE_NAMES}
     taken |= set(re.findall(r"(?<!\. )\b[A-Za-z_]\w*", bodies))
     return [_named(each, names, taken) for each in found]
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A local variable that is a field of a struct, as in `float *u = g.u;`: its name, the field's words, where its
+    declaration begins and ends among a body's tokens, and whether it is a pointer to const."""
+
+    name: str
+    words: tuple[str, ...]
+    begin: int
+    end: int
+    is_const: bool
+
+
+def without_copies(step: Prototype, members: Members) -> Prototype:
+    """A kernel without the local variables that are fields of structs by value, as in `int n = p.n;`: it reads the
+    fields."""
+    copies = [copy for copy in _copies(step, members) if not _moves(copy, step.body)]
+    if not copies:
+        return step
+    removed = {at for copy in copies for at in range(copy.begin, copy.end)}
+    words = {copy.name: copy.words for copy in copies}
+    body = list[str]()
+    for at, word in enumerate(step.body):
+        if at not in removed:
+            body += words.get(word, (word,)) if at == 0 or step.body[at - 1] != "." else (word,)
+    return replace(step, body=tuple(body))
+
+
+def _copies(step: Prototype, members: Members) -> Iterator[_Copy]:
+    """The local variables that are copies of fields."""
+    owners = {p.name for p in step.parameters or () if not p.is_pointer and p.dtype is None and members(p.type)}
+    body = step.body
+    for at in range(2, len(body)):
+        if body[at] not in owners or body[at - 1] != "=" or not body[at - 2].isidentifier():
+            continue
+        end = at + 1
+        while body[end : end + 1] == (".",):
+            end += 2
+        begin = next((start + 1 for start in range(at - 1, -1, -1) if body[start] in (";", "{", "}")), 0)
+        declared = body[begin : at - 2]
+        is_plain = not {",", "(", "=", "&", ".", "["} & {*declared}
+        if end > at + 1 and body[end : end + 1] == (";",) and declared and is_plain:
+            is_const = "*" in declared and "const" in declared[: declared.index("*")]
+            yield _Copy(body[at - 2], body[at:end], begin, end + 1, is_const)
+
+
+def _moves(copy: _Copy, body: Sequence[str]) -> bool:
+    """Whether a body changes a local variable, or has several of its name."""
+    rest = " ".join((*body[: copy.begin], ";", *body[copy.end :]))
+    name = rf"(?<!\. )\b{copy.name}\b"
+    steps = rf"{name} (?:=(?! =)|(?:[-+*/%|&^]|< <|> >) =|\+ \+|- -)|(?:\+ \+|- -) {name}"
+    return re.search(rf"{steps}|(?:[(,=] & |\* )(?:const |restrict |__restrict__ )*{name} [=;,)]", rest) is not None
+
+
+def _is_read_as_const(pointer: StructPointer, steps: Sequence[Prototype], members: Members) -> bool:
+    """Whether kernels read a pointer in a struct by local pointers to const alone."""
+    copies = [copy for step in steps for copy in _copies(step, members) if copy.words == pointer.words]
+    whole = " ".join(pointer.words)
+    count = sum(len(re.findall(rf"(?<!\. )\b{re.escape(whole)}\b", " ".join(step.body))) for step in steps)
+    return len(copies) == count > 0 and all(copy.is_const for copy in copies)
 
 
 def _named(pointer: StructPointer, names: Mapping[str, int], taken: Collection[str]) -> StructPointer:
