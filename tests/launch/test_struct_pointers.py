@@ -172,7 +172,8 @@ def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_pa
     (tmp_path / "f.cu").write_text(
         "#include <cuda_runtime.h>\n#define real float\n"
         "struct Links { const int *to; };\n"
-        "struct Grid { real *out; const real *__restrict__ in, *more[2]; Links links; double *unused; int n; float *back; };\n"
+        "struct Grid { real *out; const real *__restrict__ in, *more[2]; Links links; double *unused; int n;\n"
+        "              float *back; };\n"
         "__global__ void gather(const Grid g, float *out) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
         " int n = g.n; const float *back = g.back; if (i >= n) return;"
         " g.out[i] = g.in[g.links.to[i]] + g.more[1][i] + back[n - 1 - i]; out[i] = 1; }\n"
