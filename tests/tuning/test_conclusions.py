@@ -14,7 +14,7 @@ from tuner.devices import DeviceInfo
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.scope import Limits
 from tuner.store.store import Store
-from tuner.tuning.finals import conclusions
+from tuner.tuning.finals import conclusions, summary
 from tuner.tuning.finals.finalist import Finalist
 from tuner.tuning.finals.selection import Selection
 from tuner.tuning.finals.ties import of_times
@@ -188,3 +188,14 @@ def test_a_best_that_was_not_the_searchs_fastest_has_its_own_two_times_told_and_
     alike = next(conclusions.of(selection((0.2011, 0.09214), (0.1278, 0.1036)), CPU))
     assert "as before: load or clocks: all finalists were faster" in alike
     assert alike.endswith("0.1036 ms in the finals")
+
+
+def test_a_slow_python_function_of_derive_is_named(tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    file.write_text(file.read_text().replace("reference:", "derive: {total: {python: 'sums.py:total'}}\n  reference:"))
+    (tmp_path / "sums.py").write_text("def total(y):\n    return [sum(y)]\n")
+    space = catalog.load(str(file))
+    trials = [Trial({}, Outcome(times=(1.0, 1.1, 0.9), seconds={"measure": seconds})) for seconds in (6.0, 6.0, 0.1)]
+    said = summary.slow_derivation(space, trials)
+    assert said.startswith("about 2 s pass after each timed run, while sums.py:total of `derive:` runs: a budget ends")
+    assert summary.slow_derivation(space, trials[2:]) == summary.slow_derivation(space, []) == ""

@@ -129,6 +129,8 @@ def tune_with(
     doubts = [*summary.doubts(record, crew.device)] if record else []
     if configs is None:
         doubts += _dead_parameters(checked.task.space, crew.scope, crew.device, search.trials)
+    if slow := summary.slow_derivation(checked.task.space, search.trials):
+        doubts.append(slow)
     for doubt in doubts:
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:

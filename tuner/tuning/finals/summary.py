@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,14 @@ from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.method import Method
 from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.results import MEASURE
 from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import NOISE
 from tuner.space.config import Config
 from tuner.space.deployments import CACHES
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering, same_code
+from tuner.space.values.python_derivation import PythonDerivation
 from tuner.store import rates, verdicts
 from tuner.store.record import FIXED, Record
 from tuner.store.record_rules import LONGEST_TEXT
@@ -28,10 +31,12 @@ from tuner.tuning.ledger.trial import Trial
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
+    from tuner.space.model import Space
     from tuner.tuning.finals.selection import Selection
     from tuner.tuning.ledger.ledger import Ledger
 
 
+SLOW_SECONDS = 0.1  # after each timed run: then a budget of seconds tries few configurations
 CONFIDENCE = 0.99  # with which compared runs reveal a fault
 MOST_TIED = 5  # in a record
 MOST_FINALISTS, MOST_TEXT = 20, 1 << 14  # in a record: their number, and the characters of their configurations
@@ -228,6 +233,22 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
             f"{record.gflops:.0f} GFLOP/s is more than {device.name} can do, {fastest:.0f} in its fastest format; "
             "check the operation's `flops`, and what the kernel leaves out"
         )
+
+
+def slow_derivation(space: Space, trials: Iterable[Trial]) -> str:
+    """The message that a Python function of `derive:`, which runs after each timed run, is slow; empty if it is not."""
+    names = [each.text for each in space.operation.derive.values() if isinstance(each, PythonDerivation)]
+    timed = [trial.outcome for trial in trials if trial.outcome.times and MEASURE in trial.outcome.seconds]
+    if not names or not timed:
+        return ""
+    between = statistics.median(o.seconds[MEASURE] / len(o.times) - statistics.median(o.times) / 1e3 for o in timed)
+    if between < SLOW_SECONDS:
+        return ""
+    return (
+        f"about {between:.2g} s pass after each timed run, while {' and '.join(names)} of `derive:` "
+        f"{'run' if len(names) > 1 else 'runs'}: a budget ends between runs, and the finals add to it; compute with "
+        "whole arrays in NumPy, or write an expression"
+    )
 
 
 def not_sustained(record: Record) -> str:
