@@ -70,6 +70,7 @@ KERNELS = {  # for each kind of device, kernels with a size at which a run takes
 MOST = 32  # configurations of a kernel's small space
 BUDGET = 24
 GOAL = 0.95
+SITTINGS = 6  # processes in which winners of smaller budgets are compared, on a processor
 
 
 @dataclass
@@ -191,18 +192,19 @@ def _noted(result: Result) -> dict[str, Any]:
 def _judged(name: str, size: str, device: str, winners: list[Config]) -> tuple[ConfigKey | None, set[ConfigKey]]:
     """The fastest of the winners in one final round of them all, and those that the finals' test calls tied with it.
 
-    As in the finals, rounds run in two processes on a processor. None if there are no winners.
+    On a processor, as in the finals, rounds run in several processes. None if there are no winners.
     """
     distinct = {config_key(config): config for config in winners}
-    if not distinct:
-        return None, set()
+    if len(distinct) < 2:
+        return next(iter(distinct), None), set(distinct)
     finals = _sitting(name, size, device, [*distinct.values()])
-    if devices.split(device)[0] != "cuda":
+    for _ in range(0 if devices.split(device)[0] == "cuda" else SITTINGS - 1):
         later = _sitting(name, size, device, [*distinct.values()])
         finals = [one.and_later(other) for one, other in zip(finals, later, strict=True)]
     right = {key: final for key, final in zip(distinct, finals, strict=True) if final.failure is None}
     fastest = min(right, key=lambda key: right[key].time_ms)
-    return fastest, {key for key, final in right.items() if ties.is_tied(final, right[fastest])}
+    are_tied = ties.near_the_fastest([*right.values()])
+    return fastest, {key for key, is_tied in zip(right, are_tied, strict=True) if is_tied}
 
 
 def _sitting(name: str, size: str, device: str, configs: list[Config]) -> list[Final]:

@@ -15,6 +15,7 @@ from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import explored
 from tuner.tuning.finals.entrants import is_too_slow
 from tuner.tuning.finals.final_round import FinalRound
+from tuner.tuning.finals.ties import TieRule
 from tuner.tuning.recordings import recording as recordings
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
@@ -100,7 +101,7 @@ def _with_finals(
     best_ms = remeasured.subject.times[remeasured.subject.best]
     likely = [trial for trial in trials if trial.time_ms is not None and not is_too_slow(trial.time_ms, best_ms)]
     progress.finals(len(likely))
-    finals = final_round.measured(likely)
+    finals = final_round.measured(likely, TieRule())
     rows = [tuple(trial.config[name] for name in remeasured.subject.parameters) for trial in likely]
     good = {row: final for row, final in zip(rows, finals.candidates, strict=True) if final.failure is None}
     return replace(remeasured, finals=good, library=finals.library)

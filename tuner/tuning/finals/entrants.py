@@ -34,6 +34,7 @@ MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 # On a processor, other programs and the system's scheduler may lengthen all runs of a configuration by so much, mostly
 # because two of its threads share a core. So up to MOST_LOOKED_AT, those that the rule prefers, get a second look.
 DISTURBED_MS, MOST_LOOKED_AT = 20.0, 8
+TURN_MS = 1.0  # what another program takes at least, if it is given a processor while a run lasts
 SLOW = 10.0  # times the best: so large a difference is no noise
 ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # longest round of which MAX_ROUNDS fit into FINAL_SECONDS
 
@@ -62,17 +63,18 @@ class Entrants:
         self._target = preference.same_bits.target(ledger) if preference.same_bits is not None else None
 
     def look_again(self) -> None:
-        """On a processor, measure again what may have lost only because other programs ran, if the times of one of the
-        fastest are noise."""
+        """On a processor, measure again what may have lost only because another program ran for a moment."""
         task = self._worker.task
         if not self._on_processor or task.method.objectives != ("time",) or self._is_short:
             return
         trials = list(itertools.islice(self.best(self._among), MOST_RIVALS))
         first, rest = trials[:FINALISTS], trials[FINALISTS:]
-        if any(spread(trial.outcome.times) > NOISE for trial in first):
-            least = min(min(trial.outcome.times) for trial in first)
-            lost = [trial for trial in rest if min(trial.outcome.times) <= least + DISTURBED_MS]
-            self._round.look_again(sorted(lost, key=self.rule.rank)[:MOST_LOOKED_AT])
+        least = min((min(trial.outcome.times) for trial in first), default=0.0)
+        is_noise = any(spread(trial.outcome.times) > NOISE for trial in first)
+        low, high = least + (0.0 if is_noise else TURN_MS), least + DISTURBED_MS
+        lost = [trial for trial in rest if not _is_near(trial, first[0], NEAR_ON_PROCESSOR)]
+        disturbed = [trial for trial in lost if low <= min(trial.outcome.times) <= high]
+        self._round.look_again(sorted(disturbed, key=self.rule.rank)[:MOST_LOOKED_AT])
 
     def prepare(self, trials: Sequence[Trial]) -> None:
         """Verify the configuration whose bits are asked for on the finals' inputs, unless it is among `trials`."""

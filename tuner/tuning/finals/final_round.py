@@ -22,18 +22,21 @@ from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, MIN_ROUNDS, QU
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.values import bit_classes
 from tuner.store import verdicts
+from tuner.tuning.finals.processes import FEWEST, Processes
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
     from tuner.measure.process.supervisor import Supervisor
     from tuner.space.values.bit_classes import Bits
+    from tuner.tuning.finals.ties import TieRule
     from tuner.tuning.ledger.ledger import Ledger
 
 T = TypeVar("T")
 NO_ROOM = "out of memory"  # a failure's reason
-SITTINGS = 4  # processes in which finalists are timed
+SITTINGS = 12  # processes in which finalists are timed at most
+MORE_SECONDS = 8.0  # no more than FEWEST processes begin after these
 FIRST, LATER = 0.5, 0.25  # the shares of the rounds that the first process has, and each later one
-OPEN = 0.03  # relative difference in one process that may be a tie in another one
+OPEN = 0.1  # relative difference in one process that may be a tie in another one
 
 
 class FinalRound:
@@ -61,16 +64,19 @@ class FinalRound:
         self._failures: dict[ConfigKey, str] = {}
         self.bits: dict[ConfigKey, Bits] = {}
 
-    def measured(self, trials: Sequence[Trial]) -> Finals:
+    def measured(self, trials: Sequence[Trial], rule: TieRule) -> Finals:
         """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure.
 
         On a processor, trials take part in rounds of further processes, whose arrays and code lie elsewhere in memory,
-        as long as the rounds so far do not say which is the fastest.
+        until it is certain which of the trials that are tied with the fastest `rule` prefers.
         """
         finals = self._measured(trials, 1 if self._sittings == 1 else FIRST)
-        for _ in range(1, self._sittings):
-            if not _is_open(finals.candidates) or finals.rounds <= MIN_ROUNDS:
+        began = time.monotonic()
+        for number in range(1, self._sittings):
+            if finals.rounds <= MIN_ROUNDS or _is_settled(trials, finals.candidates, rule):
                 break  # where runs are long, a few rounds take as much time as there is
+            if number >= FEWEST and time.monotonic() - began > MORE_SECONDS:
+                break
             self._worker.close()
             right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
             finals = finals.and_later(self._measured([trials[place] for place in right], LATER), right)
@@ -211,14 +217,23 @@ class FinalRound:
         return self._failures.get(key)
 
 
-def _is_open(candidates: Sequence[Final]) -> bool:
-    """Whether several candidates may be tied with the fastest, or be so in another process."""
-    right = [final for final in candidates if final.failure is None]
-    if not right:
-        return False
-    fastest = min(right, key=lambda final: final.time_ms)
-    ratios = [verdicts.ratio(fastest.times, final.times) for final in right]
-    return sum(ratio.low <= 1 + OPEN or verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios) > 1
+def _is_settled(trials: Sequence[Trial], candidates: Sequence[Final], rule: TieRule) -> bool:
+    """Whether it is certain which of the candidates that are tied with the fastest the rule prefers."""
+    ranked = sorted(
+        (rule.rank(trial), place)
+        for place, (trial, final) in enumerate(zip(trials, candidates, strict=True))
+        if final.failure is None
+    )
+    right = [candidates[place] for _, place in ranked]
+    if len(right) < 2:
+        return True
+    firsts = [replace(final, times=final.by_process[0], processes=()) for final in right]
+    fastest = min(firsts, key=lambda final: final.time_ms)
+    ratios = [verdicts.ratio(fastest.times, final.times) for final in firsts]
+    if sum(ratio.low <= 1 + OPEN or verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios) == 1:
+        return True
+    processes = Processes.of(right)
+    return processes.count >= FEWEST and processes.is_settled(right)
 
 
 def _lacked_room(final: Final) -> bool:

@@ -102,7 +102,7 @@ def select(
         if sustained is not None:
             noted("then running the best, and the vendor library if there is one, back to back for some seconds")
         trials = ranked + entrants.beside(ranked)
-        finals = final_round.measured(trials)
+        finals = final_round.measured(trials, entrants.rule)
         entrants.prepare(trials)
         finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
         for finalist in finalists:

@@ -11,6 +11,7 @@ from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import config_text
 from tuner.space.values import bit_classes
 from tuner.store import verdicts
+from tuner.tuning.finals.processes import Processes
 
 if TYPE_CHECKING:
     from tuner.measure.method import Objective
@@ -108,15 +109,17 @@ def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]
         return []
     fastest = min(finalists, key=lambda finalist: finalist.final.time_ms).final
     ties = [Tie(each, verdicts.ratio(fastest.times, each.final.times)) for each in finalists]
-    near = [tie for tie in ties if is_tied(tie.finalist.final, fastest)]
+    are_near = near_the_fastest([finalist.final for finalist in finalists])
+    near = [tie for tie, is_near in zip(ties, are_near, strict=True) if is_near]
     codes = [tie.finalist.trial.config for tie in near]
     found = [tie for tie in ties if tie in near or any(is_same_code(tie.finalist.trial.config, c) for c in codes)]
     return found if len(found) > 1 else []
 
 
-def is_tied(final: Final, fastest: Final) -> bool:
-    """Whether noise cannot separate a finalist from the fastest. A difference must show in each process."""
-    middle = verdicts.ratio(fastest.times, final.times).middle
-    parts = zip(fastest.by_process, final.by_process, strict=False)
-    ratios = [verdicts.ratio(times, others)._replace(middle=middle) for times, others in parts]
-    return any(verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios)
+def near_the_fastest(finals: Sequence[Final]) -> list[bool]:
+    """For each finalist, whether its times are too near to those of the fastest to be told apart."""
+    fastest = min(finals, key=lambda final: final.time_ms)
+    if len(fastest.by_process) > 1:
+        processes = Processes.of(finals)
+        return [processes.is_tied(final) for final in finals]
+    return [verdicts.is_tied(verdicts.ratio(fastest.times, final.times), fastest.time_ms) for final in finals]
