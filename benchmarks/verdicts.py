@@ -9,8 +9,9 @@ the best in a third of the runs, whatever the finals do.) Each run has worker pr
 own; builds come from one cache. For each kernel, the table has how often the most frequent winner won, of how many
 runs; the same if the fastest of the finals won instead of the one that the rule chooses; how many winners of the
 budgeted runs the test of the finals calls tied with the fastest of them, in one last final round of them all; and how
-many of these runs measured that fastest one at all, which no final round can make up for. In the end it prints how
-often the goal, 19 of 20, is met.
+many of these runs measured that fastest one at all, which no final round can make up for; and the median seconds of a
+run. In the end it prints how often the goal, 19 of 20, is met. The next run is of the kernel that has taken the least
+time so far, so kernels that take long are tuned less often if `--minutes` end before `--repeats`.
 
 With `--keep FOLDER`, each run is noted in a file there, and the tables count all runs that the files of the folder
 note. So repeats may be spread over several hours, in which a machine is idle, or over groups of processors. Only runs
@@ -32,6 +33,7 @@ from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tuner import devices
@@ -81,15 +83,21 @@ class Found:
     fastest: list[Config] = field(default_factory=list)
     budgeted: list[Config] = field(default_factory=list)
     measured: list[set[ConfigKey]] = field(default_factory=list)  # for each of the budgeted runs
+    seconds: dict[int, list[float]] = field(default_factory=lambda: {0: [], BUDGET: []})  # of runs, by their budgets
 
     def add(self, run: Mapping[str, Any]) -> None:
         """Count a run as it was noted."""
+        self.seconds[run["budget"]].append(run["seconds"])
         if run["budget"]:
             self.budgeted.append(run["winner"])
             self.measured.append({config_key(config) for config, _ in run["search"]})
         else:
             self.winners.append(run["winner"])
             self.fastest.append(run["fastest"])
+
+    def count(self, budget: int) -> int:
+        """How many runs with this budget are counted."""
+        return len(self.seconds[budget])
 
 
 def main() -> None:
@@ -117,17 +125,22 @@ def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float,
         if run["kernel"] in found and run["device"] == device:
             found[run["kernel"]].add(run)
     with (keep / f"{time.time_ns()}.jsonl").open("w") as file:
-        for repeat in range(repeats):  # kernel by kernel, so that what the machine does meanwhile is the same for all
-            for (name, size), budget in itertools.product(problems.items(), (0, BUDGET)):
-                done = found[name].budgeted if budget else found[name].winners
-                if time.monotonic() > end or len(done) > repeat:
-                    continue
-                more = {"budget": str(budget), "seed": secrets.randbelow(10**6)} if budget else {}
-                result = _tuned(spaces[name], size, device, folder / f"{repeat} {name} {budget}", **more)
-                run = {"kernel": name, "device": device, "budget": budget, **_noted(result)}
-                found[name].add(run)
-                print(json.dumps(run), file=file, flush=True)
-    print(f"{'kernel':28} {'same winner':>12} {'same fastest':>13} {'budgeted: tied':>15} {'measured':>9}")
+        while time.monotonic() < end:
+            rest = [
+                (each, budget) for budget in (0, BUDGET) for each in problems if found[each].count(budget) < repeats
+            ]
+            if not rest:
+                break
+            name, budget = min(rest, key=lambda pair: sum(found[pair[0]].seconds[pair[1]]))
+            more = {"budget": str(budget), "seed": secrets.randbelow(10**6)} if budget else {}
+            began = time.monotonic()
+            result = _tuned(spaces[name], problems[name], device, folder / f"{time.time_ns()}", **more)
+            run = {"kernel": name, "device": device, "budget": budget, "seconds": time.monotonic() - began}
+            found[name].add(run := {**run, **_noted(result)})
+            print(json.dumps(run), file=file, flush=True)
+    print(
+        f"{'kernel':28} {'same winner':>12} {'same fastest':>13} {'budgeted: tied':>15} {'measured':>9} {'seconds':>8}"
+    )
     met = 0
     for name, size in problems.items():
         of = found[name]
@@ -137,8 +150,9 @@ def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float,
         same = max(Counter(map(config_key, of.winners)).values(), default=0)
         same_fastest = max(Counter(map(config_key, of.fastest)).values(), default=0)
         exhaustive, budgeted = len(of.winners), len(of.budgeted)
+        seconds = median([*of.seconds[0], *of.seconds[BUDGET]]) if exhaustive + budgeted else 0.0
         counts = f"{same}/{exhaustive}", f"{same_fastest}/{exhaustive}", f"{tied}/{budgeted}", f"{held}/{budgeted}"
-        print(f"{name:28} {counts[0]:>12} {counts[1]:>13} {counts[2]:>15} {counts[3]:>9}")
+        print(f"{name:28} {counts[0]:>12} {counts[1]:>13} {counts[2]:>15} {counts[3]:>9} {seconds:>7.1f}")
         met += same >= GOAL * exhaustive and tied >= GOAL * budgeted
     print(f"goal met for {met} of {len(problems)} kernels")
 
