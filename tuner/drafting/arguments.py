@@ -65,6 +65,10 @@ class DraftedArguments:
             dtype = numbers[0]
         elif parameter.is_pointer and self.facts.struct_bytes(parameter):
             dtype = "uint8"
+        elif parameter.is_pointer and (pointers := self.facts.structs.pointers(parameter.type)):
+            dtype = "uint8"
+            elements = f"its elements are of {parameter.type}, a struct with the pointer {pointers[0]}"
+            asks.append(f"{elements}: let a first step write them, as docs/types.md shows, or pass it by value")
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; if it is a pointer, add a shape and a role"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")

@@ -150,6 +150,9 @@ class Draft:
 
     def _about(self, step: Prototype) -> str:
         """The questions and remarks on the line of the only kernel."""
+        if removed := self.facts.removed_textures:
+            names = f"{' and '.join(removed)}: a reference to a texture or surface, which CUDA 12 removed"
+            return asked(f"{names}; let the kernel take a cudaTextureObject_t, of kind: texture")
         return self._classes(step) or asked(self._repeats.question) or self._repeats.remark
 
     @cached_property

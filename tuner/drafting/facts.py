@@ -142,6 +142,13 @@ class Facts:
         return [name for name in dict.fromkeys(_DEVICE.findall(self.code)) if name in self.reached]
 
     @property
+    def removed_textures(self) -> list[str]:
+        """The texture and surface references that the steps read, which CUDA 12 removed."""
+        pattern = r"\b(?:texture|surface)\s*<[^;{}()]*>\s*(\w+)\s*;"
+        found = (name for text in self._texts for name in re.findall(pattern, text)) if self.is_cuda else ()
+        return [name for name in dict.fromkeys(found) if name in self.reached]
+
+    @property
     def functors(self) -> list[str]:
         """The classes of the source that can be called."""
         from tuner.drafting.host.classes import functors

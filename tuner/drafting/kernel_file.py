@@ -221,6 +221,11 @@ class KernelFile:
         """The parameters of a kernel with the types that macros hide."""
         plain = self._of_plain_build.get(step.qualified)
         known = {p.name: p for p in (plain.parameters or () if plain else ())}
+        if any(not p.type and not known.get(p.name, p).type for p in step.parameters or ()):
+            every = (
+                p for each in prototypes(self._with_defaults) if each.name == step.name for p in each.parameters or ()
+            )
+            known |= {p.name: p for p in every if p.dtype is not None}
         return step.parameters and tuple(p if p.type else known.get(p.name, p) for p in step.parameters)
 
 

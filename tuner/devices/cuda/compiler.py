@@ -163,7 +163,8 @@ def _nvrtc() -> Any:
 
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError):
-        raise DeviceError("compiling CUDA needs NVRTC; pip install cuda-bindings nvidia-cuda-nvrtc") from None
+        advice = "pip install -e '.[cuda]' in the checkout, or pip install cuda-bindings nvidia-cuda-nvrtc"
+        raise DeviceError(f"compiling CUDA needs NVRTC; {advice}") from None
     return nvrtc
 
 

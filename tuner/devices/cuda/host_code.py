@@ -74,6 +74,11 @@ _HINTS = [  # patterns of NVRTC's messages, and advice
     ),
     (r"marked as a __host__ function|kernel launch could not be processed", _GUARDED),
     (r'identifier "cuda[A-Z]\w*" is undefined', _GUARDED),
+    (
+        r'overloaded function "(?:tex|surf)(?:[123]D|1Dfetch|Cubemap)|\b(?:texture|surface) is not a template',
+        "CUDA 12 removed texture and surface references: let the kernel take a cudaTextureObject_t, and write `kind: "
+        "texture` in the space file; let it write to a plain array in place of a surface",
+    ),
     (r'namespace "std" has no member "(?:max|min)"', "write max and min without std::"),
     *((rf'identifier "(?:{names})" is undefined', f"#include <{header}>") for names, header in _CONSTANTS.items()),
 ]
