@@ -29,7 +29,7 @@ from tuner.version import VERSION
 README = (ROOT / "README.md").read_text()
 PROGRAMS = {  # that a shell block of a page may call
     ".", "./example", "build/scale", "cc", "cd", "cmake", "cp", "dask", "docker", "echo", "eval", "export", "git",
-    "mkdir", "mypy", "pip", "pytest", "python", "ruff", "sh", "srun", "tune", "_TUNE_COMPLETE",
+    "mkdir", "mypy", "pip", "pytest", "python", "ray", "ruff", "sh", "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {

@@ -48,7 +48,8 @@ IMPORTERS = {
     "IPython": ("session/bars.py",),
     "click": ("cli/",),
     "cuda": ("devices/cuda/",),
-    "distributed": ("tuning/crew/cluster.py",),
+    "distributed": ("tuning/crew/dask_engine.py",),
+    "ray": ("tuning/crew/ray_engine.py",),
     "filelock": ("store/locks.py", "tuning/ledger/"),
     "matplotlib": ("experiments/plot.py",),
     "ml_dtypes": ("space/dtypes.py",),
@@ -319,11 +320,11 @@ NETWORK = {"asyncio", "ftplib", "http", "poplib", "smtplib", "socketserver", "ss
 
 
 def test_one_module_talks_to_the_network_for_the_verb_that_pulls_alone() -> None:
-    """Databases and clusters aside, which SQLAlchemy and Dask connect to for those who name one."""
+    """Databases and clusters aside, which SQLAlchemy, Dask and Ray connect to for those who name one."""
     sharing, web = "tuner.exchange.sharing", "tuner.exchange.sharing.web"
     of_network = {name_of(a.file) for a in arrows() if a.module.partition(".")[0] in NETWORK}
     requests = {name_of(a.file) for a in arrows() if a.module.startswith("urllib") and a.module != "urllib.parse"}
-    for_dask = {"tuner.measure.remote.relay", "tuner.tuning.crew.cluster"}  # whose methods are coroutines
+    for_dask = {"tuner.measure.remote.relay", "tuner.tuning.crew.dask_engine"}  # whose methods are coroutines
     assert of_network | requests == {web, *for_dask}
     users = {user for user, used in edges() if used.startswith(sharing) and not user.startswith(sharing)}
     assert users == {"tuner.cli.verbs.exchange.pull", "tuner.cli.verbs.exchange.push"}

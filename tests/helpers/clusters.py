@@ -35,7 +35,7 @@ class PipeLine:
 
 
 class ClusterHere:
-    """Stands for `cluster.Cluster`: two workers, both of this machine."""
+    """Stands for an engine: two workers, both of this machine."""
 
     trouble, has_ended = None, False
 

@@ -132,7 +132,7 @@ DEVICES = click.option(
 CLUSTER = click.option(
     "--cluster",
     metavar="URL",
-    help="Scheduler of Dask, such as dask://host:8786: the devices of all its workers share the search.",
+    help="Scheduler of Dask or Ray (dask://host:8786, ray://host:10001): the devices of its workers share the search.",
 )
 RESULTS = click.option(
     "--results", type=click.Path(path_type=Path), metavar="DIR", help="Your store, preferred to the shipped one."

@@ -14,7 +14,7 @@ from tuner.version import DISTRIBUTION, VERSION
 _PACKAGES = (
     "kernel_tuner", "optuna", "numpy", "scipy", "click", "pydantic",
     "pyopencl", "pocl-binary-distribution", "pycuda", "cuda-bindings", "nvidia-cuda-nvrtc", "nvmath-python",
-    "nvidia-cublas", "cupy-cuda13x", "torch", "triton", "distributed",
+    "nvidia-cublas", "cupy-cuda13x", "torch", "triton", "distributed", "ray",
 )  # fmt: skip
 
 

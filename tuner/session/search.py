@@ -78,8 +78,8 @@ def tune(
             configuration. `tuner.load` finds the result by the same argument.
         as_: How the program launches the kernel: "isolated", "graph", "stream", "eager" or "cold"; see "As deployed" in
             docs/measuring.md. `tuner.load` finds the result by the same argument.
-        cluster: The address of a scheduler of Dask, such as "dask://host:8786", whose workers measure: see "A cluster
-            of Dask" in docs/machines.md. The kernel must have no functions of the program itself.
+        cluster: The address of a scheduler of Dask or Ray, such as "dask://host:8786" or "ray://host:10001", whose
+            workers measure: see docs/machines.md. The kernel must have no functions of the program itself.
         progress: False shows nothing. By default, messages are shown, and a bar on a terminal or in a notebook. An
             object receives the events of the run instead.
         The others: the options of `tune KERNEL SIZE` with these names.

@@ -42,7 +42,7 @@ class TuningRequest:
     verify: int | None = None  # compared runs of the best
     sustained: bool = False  # whether the best also runs back to back for some seconds
     same_bits_as: str | None = None  # `default`, `record` or a configuration: only those with the same outputs
-    cluster: str | None = None  # the address of a scheduler of Dask, whose workers measure
+    cluster: str | None = None  # the address of a scheduler of Dask or Ray, whose workers measure
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
     log: bool = True  # whether what the search measures is kept beside the record

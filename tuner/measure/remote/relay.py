@@ -1,6 +1,6 @@
 """The relay: starts stations on a machine of a cluster, and passes requests and replies.
 
-An engine, such as Dask, keeps it as an actor in a process of its own. When that process ends, so do the stations.
+An engine, Dask or Ray, keeps it as an actor in a process of its own. When that process ends, so do the stations.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ class Relay:
     def __init__(self) -> None:
         self._stations: list[_Pipe] = []
 
+    async def are_you_there(self) -> None:
+        """Answer, when the engine has started this actor."""
+
     async def start(self) -> int:
         """Start a station; returns its number."""
         self._stations.append(await asyncio.to_thread(_Pipe))
@@ -39,7 +42,7 @@ class Relay:
         await asyncio.to_thread(self._stations[number].close)
 
     def __del__(self) -> None:
-        for station in self._stations:
+        for station in getattr(self, "_stations", ()):  # the class that Ray makes of this one is never initialised
             station.close()
 
 

@@ -18,10 +18,11 @@ from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.remote.remote_device import Lost, RemoteDevice
 from tuner.measure.remote.remote_supervisor import RemoteLead, RemoteSupervisor
 from tuner.space.values.function_object import FunctionObject
-from tuner.tuning.crew.cluster import Cluster, Refused, StationLine
+from tuner.tuning.crew import cluster
 from tuner.tuning.crew.cluster_run import ClusterRun
 from tuner.tuning.crew.cluster_workers import POLL_SECONDS, WORKERS_SECONDS, ClusterWorkers, Worker, summary
 from tuner.tuning.crew.crew import END_SECONDS, Crew
+from tuner.tuning.crew.engine import Refused, StationLine
 
 if TYPE_CHECKING:
     from tuner.measure.process.task import Task
@@ -96,7 +97,7 @@ class ClusterCrew(Crew):
         self._joins: list[tuple[str, Future[None]]] = []  # with the addresses of the workers
         self._alike: tuple[str, ...] = ()
         self.is_closed = self._is_searching = False
-        self._cluster = Cluster(address)
+        self._cluster = cluster.opened(address)
         self._candidates = ClusterWorkers(self._cluster, device_names, noted)
         self._products = scratch.file()
 

@@ -14,7 +14,7 @@ from tuner import devices
 from tuner.errors import OptionError, TunerError
 from tuner.measure.process import channel
 from tuner.measure.remote.remote_device import Lost
-from tuner.tuning.crew.cluster import Actor, Cluster, Refused, StationLine, checked
+from tuner.tuning.crew.engine import Actor, Engine, Refused, StationLine
 from tuner.version import VERSION
 
 WORKERS_SECONDS = 30.0  # for the first worker to come, and for another one after the last has gone
@@ -41,7 +41,7 @@ class Worker:
 class ClusterWorkers:
     """The workers that a run asks for their devices. Several threads may ask at a time."""
 
-    def __init__(self, cluster: Cluster, device_names: Sequence[str], noted: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Engine, device_names: Sequence[str], noted: Callable[[str], None]) -> None:
         self._cluster, self._names, self._noted = cluster, device_names, noted
         self._guard = threading.Lock()  # for what follows
         self._known: set[str] = set()  # workers that have been asked to join
@@ -59,10 +59,7 @@ class ClusterWorkers:
             time.sleep(POLL_SECONDS)
 
     def nobody(self) -> OptionError:
-        address = self._cluster.address
-        return OptionError(
-            f"{address}: the scheduler has no workers; start some with `dask worker {checked(address)}`", "cluster"
-        )
+        return OptionError(f"{self._cluster.address}: it has no workers; {self._cluster.advice}", "cluster")
 
     def unasked(self) -> list[str]:
         """Workers that have not been asked to join; from now on they have been."""
