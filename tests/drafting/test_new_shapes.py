@@ -260,6 +260,7 @@ def test_what_the_indices_leave_open_is_asked_for(tmp_path: Path, tune: Tune) ->
         "y[i] = first(x, i);",
         "const float *v = x; v += 4 * i; y[i] = v[0];",
         "y[i] = x[i / 2 * 3 + (i << 1)];",
+        "y[i] = x[i * (n + 1) + threadIdx.x];",
     ],
 )
 def test_of_an_index_that_is_not_understood_nothing_is_concluded(copy: str, tmp_path: Path, tune: Tune) -> None:

@@ -231,6 +231,8 @@ class Shapes:
         every = [rest for rests in groups.values() for rest in rests]
         if any(factor < 0 and every.count(rest) > 1 for rests in groups.values() for rest, factor in rests.items()):
             return None  # i * n - i, as in a triangle
+        if any(len(rests) > 1 and any(every.count(rest) > 1 for rest in rests) for rests in groups.values()):
+            return None  # i * (n + 1) + j, whose rows are longer than n; i * n + i alone is a diagonal
         for near, far in itertools.pairwise(strides):
             if Counter(near) - Counter(far):
                 return None
