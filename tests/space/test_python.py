@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -174,12 +175,20 @@ def test_inputs_that_a_function_draws_by_itself_are_refused(tmp_path: Path, tune
     assert "x: other contents for the same generator; draw from `rng` alone" in done.err
 
 
-def test_a_reference_that_takes_long_is_computed_for_one_set(
+def test_inputs_and_answers_that_take_long_are_computed_for_fewer_sets(
     tmp_path: Path, host: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = catalog.load(str(space(tmp_path / "mine", PYTHON)))
     scope = scope_of(loaded, host, "100")
-    assert Bench(host, loaded, scope).workbench.set_count == 2
+    sets = {}
+    for seconds in (math.inf, 0.0):  # for one set, from which on the search has one, and the finals have the second
+        monkeypatch.setattr("tuner.measure.verify.input_sets.SLOW_SECONDS", seconds)
+        bench = Bench(host, loaded, scope)
+        searched = bench.workbench.set_count, bench.workbench.inputs.seed
+        bench.renew()
+        sets[seconds] = searched, bench.workbench.set_count, bench.workbench.inputs.seed
+        assert bench.measure({"step": 1}).failure is None
+    assert sets == {math.inf: ((2, 0), 3, 2), 0.0: ((1, 0), 2, 1)}
     monkeypatch.setattr("tuner.measure.verify.input_sets.EXPENSIVE_SECONDS", 0.0)
     assert Bench(host, loaded, scope).workbench.set_count == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,6 +75,7 @@ class Workbench:
     _kernels: BenchKernels
     _layouts: list[Layout]
     _drawn: int  # input sets drawn so far; the next one has this seed
+    _held_back: Layout | None = None  # an input set that no kernel has seen
     bits: RunBits | None = None  # of the configuration that runs next; None if nobody asks for them
     makes_graphs = False  # whether the launches of configurations can also be launched as graphs
 
@@ -116,10 +118,13 @@ class Workbench:
         elif predecessor is not None:
             predecessor.release()
             self.buffers, self._kernels, self._layouts = predecessor.buffers, predecessor._kernels, predecessor._layouts
+            self._held_back = predecessor._held_back
         else:
             with_padding = strided.nbytes(space, self.nominal)
             input_sets.check_fits(device, self.op, self.nominal, with_padding)
+            began = time.perf_counter()
             inputs = input_sets.draw(self._referee, self.nominal, 0)
+            is_slow = time.perf_counter() - began > input_sets.SLOW_SECONDS
             shared = {name: data for name, data in inputs.contents.items() if name not in space.varying}
             self.buffers = {name: device.allocate(data.nbytes) for name, data in shared.items()}
             self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
@@ -129,6 +134,8 @@ class Workbench:
             self._layouts = [
                 Layout(self._referee.placer, self._kernels, self.buffers, inputs, like=layout) for inputs in drawn
             ]
+            if is_slow and len(self._layouts) > 1:  # the finals would draw another one when the budget is spent
+                self._held_back = self._layouts.pop()
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         options = sorted(self.scope.options.items()) if sharing is not None else []
         words = [f" {name}={value}" for name, value in options]
@@ -136,7 +143,7 @@ class Workbench:
             words.insert(0, f" beside {sharing.inputs.seed}")
         self._set_names = [f"{layout.inputs.seed}{''.join(words)}" for layout in self._layouts]
         self.rotation = Rotation(len(self._layouts))
-        self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts)
+        self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts) + bool(self._held_back)
         self._guards = ArrayGuards(device, self._kernels, self.buffers, self.inputs.outputs)
         if device.runs_in_process and self._owner is self and all(b.nbytes < SMALL for b in self.buffers.values()):
             self._guards.write()  # once here, instead of in each fork of this process
@@ -150,7 +157,8 @@ class Workbench:
     @property
     def nbytes(self) -> int:
         """The device memory in use, in bytes."""
-        sets = [memory for layout in self._layouts for memory in (layout.copies, layout.references)]
+        layouts = [*self._layouts, *([self._held_back] if self._held_back is not None else [])]
+        sets = [memory for layout in layouts for memory in (layout.copies, layout.references)]
         return sum(buffer.nbytes for memory in (self.buffers, *sets) for buffer in memory.values())
 
     @property
@@ -190,6 +198,10 @@ class Workbench:
     def renew_inputs(self) -> None:
         """Replace the first input set once by one that no kernel has seen, unless that takes too long."""
         first = self._layouts[0]
+        if not self._is_renewed and self._held_back is not None:
+            self._layouts[0], self._held_back, self._is_renewed = self._held_back, None, True
+            self._set_names[0] = str(self._layouts[0].inputs.seed)
+            return
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
         inputs = input_sets.draw(self._referee, self.nominal, self._drawn)

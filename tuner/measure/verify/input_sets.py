@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tuner.space.answers.cache import ReferenceCache
 
 SEARCH_SETS = 2  # input sets that alternate in a search
+SLOW_SECONDS = 1.0  # if one takes longer, a search has one, and the finals have the other: three would take too long
 ALSO = 1 << 30  # in place of the seed, of the contents of `also:`
 EXPENSIVE_SECONDS = 60.0  # if the reference takes longer for one set, no other set is computed
 
