@@ -130,7 +130,7 @@ def end(dtype: np.dtype[Any], name: str) -> int:
 def described(argument: Argument, language: str, types: Types) -> str:
     """Its size and fields, for a message: `32 bytes (dt: float32 at 0, origin: float4 at 16)`."""
     dtype = layout(argument, language, types).dtype
-    names = {f.name: "pointer" if f.arrays else f.dtype or "struct" for f in argument.fields}
+    names = {f.name: f"pointer to {', '.join(f.arrays)}" if f.arrays else f.dtype or "struct" for f in argument.fields}
     fields = [f"{name}: {names[name]} at {offset}" for name, (_, offset, *_) in (dtype.fields or {}).items()]
     return f"{dtype.itemsize} bytes ({', '.join(fields)})"
 

@@ -389,6 +389,7 @@ static void launch(const struct program *program) {
         launch_stretch(program, &build->stretches[i]);
     }
     for (size_t i = 0; build->stretch_count == 0 && i < build->step_count; i++) {
+        set_pointers(program, build->steps[i].pointers, build->steps[i].pointer_count);
         launch_step(&build->steps[i], build->steps[i].grid, program->functions[i], program->parameters[i]);
     }
 }
