@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from tuner.errors import EnvironmentTrouble, RequestError
@@ -22,6 +23,19 @@ def shipped(folder: str) -> Path:
     checkout."""
     installed = _PACKAGE / "_shipped" / folder
     return installed if installed.is_dir() else _PACKAGE.parent / folder
+
+
+def advice(missing: Path, suffixes: Iterable[str], otherwise: str) -> str:
+    """The next step if a file does not exist: the file beside it with the most similar name, if there is one."""
+    import difflib
+
+    try:
+        names = [name for name in os.listdir(missing.parent) if name.endswith(tuple(suffixes))]
+    except (OSError, ValueError):
+        names = []
+    beside = {os.path.splitext(name)[0]: name for name in sorted(names, reverse=True)}
+    near = difflib.get_close_matches(missing.stem, beside, n=1)
+    return f"did you mean {shown(missing.with_name(beside[near[0]]))}?" if near else otherwise
 
 
 def user_results() -> Path:

@@ -74,6 +74,8 @@ BAD_REQUESTS = {
     ("tune", "sgemm/03_naive", "8"): "tuning needs no verb: write `tune KERNEL SIZE`",
     ("merge", "nothing"): "name a folder of results, or a file *.jsonl of one",
     ("validate", "nowhere.yaml"): "there is no such file; name a YAML file",
+    ("validate", "spaces/sgemm/03_naive.yml"): "there is no such file; did you mean spaces/sgemm/03_naive.yaml?",
+    ("new", "kernels/sgemm/03_naiv.cu"): "No such file or directory; did you mean kernels/sgemm/03_naive.cu?",
     ("list", "extra"): "extra",
     ("03_naive", "8", "--seed", "-1"): "--seed",
     ("03_naive", "8", "--timeout", "nan"): "--timeout",

@@ -147,7 +147,8 @@ def find(kernel: str) -> tuple[Path, str]:
     path = Path(kernel)
     if path.suffix in SUFFIXES:
         if not os.path.isfile(path):
-            raise RequestError(f"kernel {quoted(kernel)}: there is no such file; {_near_file(path)}")
+            near = paths.advice(path, SUFFIXES, "name a file, or one of `tune list`")
+            raise RequestError(f"kernel {quoted(kernel)}: there is no such file; {near}")
         return path, kernel_names.of(path)
     if kernel in names():
         return _shipped_file(kernel), kernel
@@ -163,18 +164,6 @@ def find(kernel: str) -> tuple[Path, str]:
     if matches:
         raise _ambiguous(kernel, matches)
     raise _missing(kernel, candidates, problems)
-
-
-def _near_file(path: Path) -> str:
-    """The next step if a file does not exist: the file in its folder with the most similar name, if there is one."""
-    import difflib
-
-    try:
-        beside = [name for name in os.listdir(path.parent) if name.endswith(SUFFIXES)]
-    except (OSError, ValueError):
-        beside = []
-    near = difflib.get_close_matches(path.name, beside, n=1)
-    return f"did you mean {shown(path.with_name(near[0]))}?" if near else "name a file, or one of `tune list`"
 
 
 def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:

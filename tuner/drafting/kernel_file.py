@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tuner import paths
 from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
@@ -60,7 +61,8 @@ class KernelFile:
         try:
             whole = includes.text_of(source)
         except OSError as error:
-            raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; name a kernel file") from None
+            near = paths.advice(source, suffixes | _OTHER_SUFFIXES, "name a kernel file")
+            raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; {near}") from None
         own = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
         portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
         self.languages = own if own and "portable.h" not in whole else portable

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot
@@ -87,7 +88,8 @@ def read(path: Path) -> Document:
             raise SpaceError(f"{shown(path)}: not a file; name a YAML file")
         text = snapshot.read_text(path, MAX_FILE_BYTES)
     except FileNotFoundError:
-        raise SpaceError(f"{shown(path)}: there is no such file; name a YAML file") from None
+        near = paths.advice(path, (".yaml", ".yml"), "name a YAML file")
+        raise SpaceError(f"{shown(path)}: there is no such file; {near}") from None
     except OSError as error:
         raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
