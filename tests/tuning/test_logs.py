@@ -124,6 +124,7 @@ def test_logs_that_say_nonsense_are_passed_over(tune: Tune, kernel: Path, tmp_pa
     done = tune("merge", tmp_path / "here", "--results", there)
     assert done.status == 0
     assert f"{renamed.name}: its name is not that of its problem; the log is passed over" in done.err
+    assert f"{torn.name}: is damaged, or no recording; the file is passed over" in done.err
     assert [path.name for path in logs_in(there)] == [log.name]
     for path in logs_in(there):
         path.write_text('{"kernel_name": 5, "log": [], "problem_size": {"M": "x"}, "cache": {"1": 3}}')

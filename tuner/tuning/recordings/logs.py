@@ -175,7 +175,9 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> tuple[int, li
     for source in filter(Path.is_dir, sources):
         for folder in sorted(Path(at) for at, _, _ in os.walk(source) if Path(at).name == FOLDER):
             for path in recordings.files(folder):
-                if LOG not in (jsonfile.header(path) or {}):
+                if (header := jsonfile.header(path)) is None:
+                    problems.append(f"{path}: is damaged, or no recording; the file is passed over")
+                if LOG not in (header or {}):
                     continue
                 try:
                     problem, log = read(path)
