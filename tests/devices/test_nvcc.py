@@ -290,7 +290,7 @@ def test_messages_say_what_nvcc_lacks(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"compiler": "gcc"}, r"compiler: .*'nvrtc' or 'nvcc'"),
+        ({"compiler": "gcc"}, r"compiler: .*'nvrtc', 'nvcc' or 'cublaslt'"),
         (
             {"compiler": "nvcc", "languages": ["opencl"], "kernel": "scale", "compile_options": {}},
             r"compiler: nvcc compiles CUDA, and the languages are opencl; remove .*, or write `languages: \[cuda\]`",
