@@ -87,14 +87,15 @@ class CandidateProcess:
         places: Mapping[str, ArrayPlace],
         fill: Callable[[SharedMemory], object],
         leading: Mapping[str, int] = MappingProxyType({}),
+        options: Mapping[str, float] = MappingProxyType({}),
         is_timed: bool = True,
     ) -> float:
         """Launch once on arrays at `places`, which `fill` fills, and return the time in ms. `leading` are the leading
-        dimensions of arrays whose rows have padding. Unless it `is_timed`, a GPU's clock need not be up. Raises
-        Refusal."""
+        dimensions of arrays whose rows have padding, `options` the values of all options; those of the build if there
+        are none. Unless it `is_timed`, a GPU's clock need not be up. Raises Refusal."""
         self._go_on()
         bound = {name: (place.offset, place.nbytes) for name, place in places.items()}
-        self._ask({"bind": bound, "leading": dict(leading), "is_timed": is_timed})
+        self._ask({"bind": bound, "leading": dict(leading), "options": dict(options), "is_timed": is_timed})
         self._stop()
         fill(self.memory)
         self.check_stopped()

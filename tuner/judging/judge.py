@@ -78,11 +78,14 @@ class CandidateJudge:
         ]
         self._config = first_valid(space, told[0])
         self._told = [JudgedProblem(device, space, scope, self._config) for scope in told]
-        hidden = [JudgedProblem(device, space, scope, self._config) for scope in self._hidden_scopes(told)]
+        scopes, usual = self._hidden_scopes(told)
+        hidden = [JudgedProblem(device, space, scope, self._config) for scope in scopes]
         self._problems = [*self._told, *hidden]
         size = max(memory.size_of(problem.most_bytes) for problem in self._problems)
         self._process = functools.partial(CandidateProcess, device, size, self._timeout)
         self._sets = {number: self._verifying(number) for number in range(len(self._problems))}
+        self._usual = JudgedProblem(device, space, usual, self._config) if usual is not None else None
+        self._usual_set = self._usual.draw(self._seed()) if self._usual is not None else None
         self._builder = Builder(device, max(self._timeout, TIMEOUT))
         self._knobs = KnobSearch(self._told[0], self._drawing(0), self._builder, device.place, self._chance)
         self._baseline = self._own_kernel()
@@ -142,8 +145,9 @@ class CandidateJudge:
             for entrant in entrants:
                 entrant.close()
 
-    def _hidden_scopes(self, told: Sequence[Scope]) -> list[Scope]:
-        """Sizes that candidates are not told, one of them with other options if there are any."""
+    def _hidden_scopes(self, told: Sequence[Scope]) -> tuple[list[Scope], Scope | None]:
+        """Sizes that candidates are not told, the last one with other options if there are any; and the same size with
+        the usual options, if a loaded kernel takes both."""
         op, most, scopes = self._space.operation, self._task["hidden"], list[Scope]()
         for place, scope in enumerate(told):
             share = most // len(told) + (place < most % len(told))
@@ -154,7 +158,9 @@ class CandidateJudge:
         other = other_options.varied(op, base, referee.options(base))
         if other is not None and referee.covers(other) and self._space.valid(self._config, other):
             scopes = [*scopes[:-1], other]
-        return scopes
+            may_change = not self._space.fixed_options & {n for n, v in other.options.items() if base.options[n] != v}
+            return scopes, base if may_change else None
+        return scopes, None
 
     def _verifying(self, number: int) -> list[DrawnSet]:
         """The sets of inputs on which candidates are verified for a problem, the last in padded rows if the kernel
@@ -229,6 +235,8 @@ class CandidateJudge:
         code = "wrong" if number < len(self._told) else "wrong_hidden_size"
         for drawn in self._sets[number]:
             rounds.run(entrant, number, self._problems[number], drawn, code)
+        if self._usual is not None and self._usual_set is not None and number == len(self._problems) - 1:
+            rounds.run(entrant, number, self._usual, self._usual_set, code)  # it must not remember the other options
 
     def _end(self, entrant: Entrant) -> None:
         """The checks after timing: the precision of the timed runs, many more runs in the same process, and the

@@ -66,7 +66,7 @@ def run(
         poisons.update(problem.fill(shared, places, drawn))
 
     try:
-        time_ms = contender.run(places, fill, drawn.leading, is_timed)
+        time_ms = contender.run(places, fill, drawn.leading, problem.scope.options, is_timed)
         entrant.launches = True
         digest = problem.judge(contender.memory, places, drawn, poisons, compared, code)
         contender.check_stopped()

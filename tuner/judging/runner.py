@@ -12,7 +12,8 @@ import functools
 import importlib
 import pickle
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class _Launches:
             self._program = None
             self._program = Program(self._device, built)
         if "bind" in request:
-            self._bind(request["bind"], request["leading"])
+            self._bind(request["bind"], request["leading"], request["options"])
         if "took" in request:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
@@ -97,7 +98,8 @@ class _Launches:
             return {"ms": None if self._in_place or self._program is None else self._timer.milliseconds()}
         return {}
 
-    def _bind(self, places: dict[str, tuple[int, int]], leading: dict[str, int]) -> None:
+    def _bind(self, places: dict[str, tuple[int, int]], leading: dict[str, int], options: Mapping[str, float]) -> None:
+        """Bind what is loaded to arrays at `places`, for a launch with these values of the options."""
         self._places = places
         if self._program is None:
             return
@@ -108,10 +110,11 @@ class _Launches:
             spacer = self._device.allocate((1 + secrets.randbelow(64)) * SPACER, guard=0)
             moved = {name: self._device.allocate(size, guard=GUARD) for name, (_, size) in places.items()}
             self._kept, self._buffers = [spacer, self._buffers], moved  # the old ones too: so the addresses differ
-        op = self._program.space.operation
+        op, scope = self._program.space.operation, self._program.scope
+        is_own = not leading and all(scope.options.get(name) == value for name, value in options.items())
         handles = [self._buffers[each.name].handle for each in op.arrays]
         self._work = self._program.work(
-            scalars=operation.scalars(op, self._program.scope, leading) if leading else None
+            scalars=None if is_own else operation.scalars(op, replace(scope, options=options), leading or None)
         )
         self.call = self._device.bind_whole(self._work, handles, MOST_ENQUEUED)
 

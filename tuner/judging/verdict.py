@@ -21,7 +21,7 @@ REASONS = {
     "crash": "the kernel ends its process, or damages it",
     "timeout": "a launch does not finish",
     "wrong": "an output is wrong at a size that the candidate may know",
-    "wrong_hidden_size": "an output is wrong at a size that the candidate was not told",
+    "wrong_hidden_size": "an output is wrong at a size that the candidate was not told, or with other options",
     "wrong_timed_run": "right at first, an output is wrong in a run that was timed",
     "wrong_repeated_run": "right when it was timed, an output is wrong in one of the runs that follow",
     "unwritten": "elements of an output still hold what was there before the run, all wrong ones among them",
