@@ -147,6 +147,20 @@ def test_repeated_calls_of_the_library_multiply_what_the_arrays_hold(shape: tupl
             c.fill_(math.nan)
             graph.replay()
             check()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # and one on whose stream the call was a launch before
+            for _ in range(BEFORE_CAPTURE + 3):
+                c.fill_(math.nan)
+                tuner.matmul(a, b, c)
+                check()
+            a.normal_()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph := torch.cuda.CUDAGraph(), stream=stream):
+            tuner.matmul(a, b, c)
+        c.fill_(math.nan)
+        graph.replay()
+        check()
 
 
 def test_an_algorithm_of_cublaslt_is_tuned_loaded_and_dispatched(tune: Tune, torch: Any, tmp_path: Path) -> None:

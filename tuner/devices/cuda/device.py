@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tuner.space.kinds.texture import Sampled
 
 MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
-DEFAULT_STREAM = (0, 1)  # CU_STREAM_LEGACY, which no graph captures
 DEFAULT_LANE = -1  # no identifier of a stream
 
 
@@ -206,7 +205,7 @@ class CudaDevice(Device):
 
     def lane(self, stream: Any, array: Any) -> Hashable:
         handle = self._streams[type(array)](array) if stream is None else stream_handle(stream)
-        if handle in DEFAULT_STREAM:  # without asking the driver, which takes longer than a launch
+        if handle in driver.DEFAULT_STREAM:  # without asking the driver, which takes longer than a launch
             return DEFAULT_LANE
         return driver.stream_id(self._context, stream_handle(handle))
 

@@ -20,6 +20,7 @@ from tuner.devices.environment import OTHER
 from tuner.errors import LaunchError
 
 NOT_READY = 600
+DEFAULT_STREAM = (0, 1)  # CU_STREAM_LEGACY, which no graph captures
 # CUDA_ERROR_INVALID_CONTEXT and CUDA_ERROR_INVALID_HANDLE: the driver returns them, and enqueues nothing, if the thread
 # has no current context, or if the function or the stream belongs to another context.
 WRONG_CONTEXT = (201, 400)
@@ -173,16 +174,27 @@ class Captured:
         self.context.release("cuGraphDestroy", self.handle)
 
 
-class Graph:
+class Executable:
+    """A graph that can be launched."""
+
+    def __init__(self, context: Context, graph: Captured, action: str) -> None:
+        """Raises LaunchError, whose message begins with `action`."""
+        self.handle, self.context = ctypes.c_void_p(), context
+        context.call(
+            action, "cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph.handle, ctypes.c_ulonglong(0)
+        )
+
+    def __del__(self) -> None:
+        self.context.release("cuGraphExecDestroy", self.handle)
+
+
+class Graph(Executable):
     """A graph of what a call enqueues on a stream, which is launched on the default stream."""
 
     def __init__(self, context: Context, stream: Stream, call: Callable[[], None], action: str) -> None:
         """Raises LaunchError, whose message begins with `action`, and the errors of `call`."""
-        self.handle, self._action, self.context = ctypes.c_void_p(), action, context
-        graph = Captured(context, stream, call, action)
-        context.call(
-            action, "cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph.handle, ctypes.c_ulonglong(0)
-        )
+        super().__init__(context, Captured(context, stream, call, action), action)
+        self._action = action
         context.call(action, "cuGraphUpload", self.handle, stream.handle)  # the first launch would do it
         context.call(action, "cuStreamSynchronize", stream.handle)
         self._launch = functools.partial(context.cuda.cuGraphLaunch, self.handle, None)
@@ -191,9 +203,6 @@ class Graph:
         """Enqueue everything. Raises LaunchError."""
         if status := self._launch():
             self.context.retry(self._action, status, self._launch)
-
-    def __del__(self) -> None:
-        self.context.release("cuGraphExecDestroy", self.handle)
 
 
 class Event:
@@ -246,6 +255,15 @@ def context_reader() -> Callable[[], int | None]:
         return cell.value
 
     return current
+
+
+def capture_reader(stream: int) -> Callable[[], bool]:
+    """A function for one thread that says whether a graph captures a stream, as fast as `context_reader`."""
+    cuda = library()
+    ask: Any = ctypes.PyDLL(cuda._name, handle=cuda._handle).cuStreamIsCapturing
+    cell, handle = ctypes.c_int(), ctypes.c_void_p.from_param(stream)
+    reference = ctypes.byref(cell)
+    return lambda: bool(ask(handle, reference) or cell.value)
 
 
 def is_current(number: int) -> bool:

@@ -1,22 +1,24 @@
-"""Library calls that a program repeats: if such a call enqueues a chain of kernels and memsets, the driver does so
-without the library.
+"""Library calls that a program repeats: if such a call enqueues a few kernels and memsets, the driver does so without
+the library.
 
 cuBLASLt takes longer than the driver to prepare a launch, and does the same at each call with the same arguments. So
-the call is captured once, as a CUDA graph would, and its kernels are launched with the captured parameters.
+the call is captured once, as a CUDA graph would. If it is one kernel, that is launched with the captured parameters.
+Otherwise the graph is launched: a kernel that adds up the parts of a sum may begin before the one before it has ended,
+which a graph keeps.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tuner.devices.cuda import driver, launches
 from tuner.errors import LaunchError
 
 BEFORE_CAPTURE = 8  # calls with the same arguments, because a capture takes as long as dozens of calls
-MOST_NODES = 3  # of a call: such as a memset, a kernel, and one that adds up the parts of sums
+MOST_NODES = 4  # of a call: such as a memset, a kernel, and one that adds up the parts of sums
 _ACTION = "capturing cuBLAS"
 _KERNEL_NODE, _MEMSET_NODE = 0, 2  # of CUgraphNodeType
 # Of CUlaunchAttributeID: what a launch keeps, and what ties it to its neighbours. Others do not change what runs.
@@ -36,19 +38,6 @@ class _KernelNode(ctypes.Structure):
         ("extra", ctypes.c_void_p),
         ("kernel", ctypes.c_void_p),
         ("context", ctypes.c_void_p),
-    )
-
-
-class _MemsetNode(ctypes.Structure):
-    """CUDA_MEMSET_NODE_PARAMS. `element` is the size of an element in bytes, and `width` the number of elements."""
-
-    _fields_ = (
-        ("target", ctypes.c_uint64),
-        ("pitch", ctypes.c_size_t),
-        ("value", ctypes.c_uint),
-        ("element", ctypes.c_uint),
-        ("width", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
     )
 
 
@@ -77,61 +66,61 @@ class RepeatedCall:
 
 
 def launch_of(
-    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int, most: int = MOST_NODES
+    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int, plain: Callable[[], int]
 ) -> Callable[[], int] | None:
     """What `call` enqueues on the stream `apart`, on the stream with the handle `stream` and without the library. It
-    returns a status. None if `call` fails, or enqueues anything but a chain of at most `most` kernels and memsets."""
+    returns a status. None if `call` fails, or enqueues anything but at most MOST_NODES kernels and memsets.
+
+    A kernel is launched, and several nodes are a graph. While another graph captures the stream, `plain` is called in
+    place of a graph, which no graph captures.
+    """
     statuses: list[int] = []
     try:
         with context.apart_from_capture():
             captured = driver.Captured(context, apart, lambda: statuses.append(call()), _ACTION)
+            nodes = [] if any(statuses) else _nodes(context.cuda, captured)
+            if not nodes or any(_kind(context.cuda, node) not in (_KERNEL_NODE, _MEMSET_NODE) for node in nodes):
+                return None
+            if len(nodes) > 1:
+                return _graph_launch(context, captured, stream, plain)
     except LaunchError:
         return None
-    nodes = [] if any(statuses) else _chain(context.cuda, captured, most)
-    enqueues = [_enqueuing(context.cuda, node, stream) for node in nodes]
-    if not enqueues or None in enqueues:
-        return None
-    launch: Any = _in_turn(enqueues)
-    launch.keep = captured  # whose nodes own the parameters
+    launch: Any = _launching(context.cuda, nodes[0], stream) if _kind(context.cuda, nodes[0]) == _KERNEL_NODE else None
+    if launch is not None:
+        launch.keep = captured  # whose node owns the parameters
     return launch  # type: ignore[no-any-return]  # ctypes knows no types
 
 
-def _in_turn(enqueues: Sequence[Any]) -> Callable[[], int]:
-    """A call that makes these calls up to the first that fails, and returns its status."""
-    first: Callable[[], int]
-    first, *others = enqueues
-    if not others:
-        return first
-    rest = _in_turn(others)
-    return lambda: first() or rest()
-
-
-def _chain(cuda: Any, captured: driver.Captured, most: int) -> list[ctypes.c_void_p]:
-    """The nodes of a graph in order; none if they are more, or no chain in which each waits for the one before it."""
-    count, node = ctypes.c_size_t(most + 1), ctypes.c_void_p()
-    if cuda.cuGraphGetNodes(captured.handle, None, ctypes.byref(count)) or not 0 < count.value <= most:
+def _nodes(cuda: Any, captured: driver.Captured) -> list[ctypes.c_void_p]:
+    """The nodes of a graph; none if they are more than MOST_NODES."""
+    found, count = (ctypes.c_void_p * MOST_NODES)(), ctypes.c_size_t()
+    if cuda.cuGraphGetNodes(captured.handle, None, ctypes.byref(count)) or count.value > MOST_NODES:
         return []
-    one, nodes = ctypes.c_size_t(1), list[ctypes.c_void_p]()
-    if cuda.cuGraphGetRootNodes(captured.handle, ctypes.byref(node), ctypes.byref(one)) or one.value != 1:
+    if cuda.cuGraphGetNodes(captured.handle, found, ctypes.byref(count)):
         return []
-    while one.value == 1 and len(nodes) < count.value:
-        nodes.append(ctypes.c_void_p(node.value))
-        # It fails if the next node may begin before this one has ended, as in a programmatic launch.
-        if cuda.cuGraphNodeGetDependentNodes(nodes[-1], None, ctypes.byref(one)) or one.value > 1:
-            return []
-        if one.value and cuda.cuGraphNodeGetDependentNodes(nodes[-1], ctypes.byref(node), ctypes.byref(one)):
-            return []
-    return nodes if len(nodes) == count.value and not one.value else []
+    return [ctypes.c_void_p(node) for node in found[: count.value]]
 
 
-def _enqueuing(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], int] | None:
-    """What enqueues a node on a stream; None if it is another than a kernel that runs by itself, or a memset."""
+def _kind(cuda: Any, node: ctypes.c_void_p) -> int:
     kind = ctypes.c_int(-1)
-    if cuda.cuGraphNodeGetType(node, ctypes.byref(kind)):
-        return None
-    if kind.value == _KERNEL_NODE:
-        return _launching(cuda, node, stream)
-    return _setting(cuda, node, stream) if kind.value == _MEMSET_NODE else None
+    return -1 if cuda.cuGraphNodeGetType(node, ctypes.byref(kind)) else kind.value
+
+
+def _graph_launch(
+    context: driver.Context, captured: driver.Captured, stream: int, plain: Callable[[], int]
+) -> Callable[[], int]:
+    """A launch of a graph on a stream. Raises LaunchError."""
+    graph = driver.Executable(context, captured, _ACTION)
+    launch: Any = functools.partial(context.cuda.cuGraphLaunch, graph.handle, ctypes.c_void_p.from_param(stream))
+    if stream not in driver.DEFAULT_STREAM:
+        is_captured = driver.capture_reader(stream)
+        whole = launch
+
+        def launch() -> int:
+            return plain() if is_captured() else whole()
+
+    launch.keep = graph
+    return launch  # type: ignore[no-any-return]  # ctypes knows no types
 
 
 def _launching(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], int] | None:
@@ -150,19 +139,6 @@ def _launching(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], in
         ctypes.c_void_p.from_param(kernel.parameters),
         ctypes.c_void_p.from_param(kernel.extra),  # in place of parameters, for some kernels
     )
-
-
-def _setting(cuda: Any, node: ctypes.c_void_p, stream: int) -> Callable[[], int] | None:
-    about = _MemsetNode()
-    if cuda.cuGraphMemsetNodeGetParams(node, ctypes.byref(about)) or about.height != 1:
-        return None
-    names = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
-    if about.element not in names:
-        return None
-    return functools.partial(
-        getattr(cuda, names[about.element]), ctypes.c_uint64(about.target), about.value,
-        ctypes.c_size_t(about.width), ctypes.c_void_p.from_param(stream),
-    )  # fmt: skip
 
 
 def _attribute(cuda: Any, node: ctypes.c_void_p, number: int) -> list[int]:
