@@ -591,6 +591,14 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
     assert "expected(x, rows, *, n)" in text
 
 
+@pytest.mark.parametrize(("step", "is_sum"), [("y[r] += x[r * n + i]", True), ("y[i] = 2 * x[i]", False)])
+def test_a_tolerance_is_offered_for_sums_and_not_for_steps_of_loops(
+    step: str, is_sum: bool, tmp_path: Path, tune: Tune
+) -> None:
+    code = f"void f(float *y, const float *x, int r, int n) {{ for (int i = 0; i < n; i += 2) {step}; }}"
+    assert ("# tolerance:" in drafted(tmp_path, tune, "f.c", code).read_text()) == is_sum
+
+
 def test_without_inputs_a_draft_offers_a_function_of_sizes(tmp_path: Path, tune: Tune) -> None:
     file = drafted(tmp_path, tune, "f.c", "void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = i; }")
     assert "expected(*, n) returns an array" in file.read_text()

@@ -9,6 +9,7 @@ from tuner.drafting.yaml_text import asked, name_of
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
+from tuner.space.sources.tokens import matching
 
 if TYPE_CHECKING:
     from tuner.drafting.arguments import DraftedArguments
@@ -75,7 +76,7 @@ class DraftedReference:
 
     def tolerance(self) -> list[str]:
         """A comment about the tolerance of sums, whose rounding errors grow with the number of terms."""
-        sums = re.search(r"\+ = ", self._facts.body) and re.search(r"\b(?:for|while) \(", self._facts.body)
+        sums = "+ = " in _without_headers(self._facts.body) and re.search(r"\b(?:for|while) \(", self._facts.body)
         if not sums or not any(self._is_short(p) for p in self._arguments.arrays if self._facts.role(p)[0] != "in"):
             return []
         size = self._extents[-1]
@@ -110,3 +111,13 @@ class DraftedReference:
                 return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
         single = {name_of(array) for array in self._arguments.arrays if self._told.shape(array.name) == ["1"]}
         return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
+
+
+def _without_headers(body: str) -> str:
+    """A body, tokens joined by blanks, without the headers of its loops, whose steps are no sums."""
+    words, kept, at = body.split(), list[str](), 0
+    while at < len(words):
+        kept.append(words[at])
+        is_header = words[at] == "for" and words[at + 1 : at + 2] == ["("]
+        at = matching(words, at + 1) + 1 if is_header else at + 1
+    return " ".join(kept) + " "
