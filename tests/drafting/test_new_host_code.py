@@ -256,6 +256,29 @@ def test_an_array_of_structs_is_an_array_of_their_bytes(tmp_path: Path, tune: Tu
     assert tune("validate", tmp_path / "f.yaml").status == 0
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "Grid g; g.out = a; g.in = b; g.at = c; g.n = n; f<<<n / 128, 128>>>(g);",
+        "Grid g = {a, b, c, n}; f<<<n / 128, 128>>>(g);",
+    ],
+)
+def test_the_host_says_the_extents_of_arrays_in_a_struct(host: str, tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+    struct Grid {{ float *out; const float *in; int *at; int n; }};
+    __global__ void f(Grid g) {{ int i = blockIdx.x * 128 + threadIdx.x; if (i < g.n) g.out[i] = g.in[g.at[i]]; }}
+    int main() {{
+        int n = 1000, m = 50; float *a, *b; int *c;
+        cudaMalloc(&a, n * sizeof(float)); cudaMalloc(&b, m * sizeof(float)); cudaMalloc(&c, n * sizeof(int));
+        {host}
+    }}
+    """
+    data, text = drafted(tmp_path, tune, code)
+    arrays = {a["name"]: (a["shape"], a.get("fill")) for a in data["operation"]["arguments"] if "shape" in a}
+    assert arrays == {"out": (["n"], None), "g_in": (["m"], None), "at": (["n"], {"integers": [0, "m - 1"]})}
+    assert "guess" not in text
+
+
 def test_buffers_and_arguments_of_opencl_say_extents(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "f.cl").write_text(
         "__kernel void f(__global float *y, __global const int *k, int n) { y[k[get_global_id(0)]] = n % 3; }"

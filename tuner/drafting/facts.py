@@ -209,7 +209,7 @@ class Facts:
         from tuner.drafting.launched import HostLaunches  # many kernel files have no host code
 
         numbers = {*self.numbers, *self.given_by_build}
-        return HostLaunches(self.program, self.steps, numbers, self._item_bytes, self.fields)
+        return HostLaunches(self.program, self.steps, numbers, self._item_bytes, self.fields, self.pointers)
 
     @property
     def given_by_build(self) -> Collection[str]:

@@ -32,12 +32,14 @@ class StructField:
 @dataclass(frozen=True)
 class StructPointer:
     """A pointer in a struct: the kernel's parameter that has it; the names of the fields that lead to it, the last its
-    own; its number in an array of pointers, else None; and the array that it points to, as a parameter of its own."""
+    own; its number in an array of pointers, else None; the array that it points to, as a parameter of its own; and the
+    number of the first field."""
 
     parameter: str
     path: tuple[str, ...]
     place: int | None
     array: Parameter
+    number: int
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -144,18 +146,23 @@ def _ending(pointer: StructPointer) -> tuple[str, ...]:
 
 
 def _pointers(
-    owner: str, path: tuple[str, ...], found: Sequence[Member], members: Members, extent: Callable[[str], str]
+    owner: str,
+    path: tuple[str, ...],
+    found: Sequence[Member],
+    members: Members,
+    extent: Callable[[str], str],
+    at: int = 0,
 ) -> Iterator[StructPointer]:
-    for member in found:
-        own, extents = (*path, member.name), [extent(each) for each in member.extents]
+    for number, member in enumerate(found):
+        own, extents, first = (*path, member.name), [extent(each) for each in member.extents], at if path else number
         if not member.parameter.is_pointer:
             if not extents and len(own) <= MOST_DEEP:
-                yield from _pointers(owner, own, members(member.parameter.type) or (), members, extent)
+                yield from _pointers(owner, own, members(member.parameter.type) or (), members, extent, first)
         elif not extents:
-            yield StructPointer(owner, own, None, member.parameter)
+            yield StructPointer(owner, own, None, member.parameter, first)
         elif all(map(str.isdecimal, extents)):
             count = min(math.prod(map(int, extents)), MOST_POINTERS)
-            yield from (StructPointer(owner, own, place, member.parameter) for place in range(count))
+            yield from (StructPointer(owner, own, place, member.parameter, first) for place in range(count))
 
 
 def sizes(steps: Sequence[Prototype], members: Members) -> dict[str, StructField]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.drafting.fields import StructField
+from tuner.drafting.fields import StructField, StructPointer
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.sites import Site, sites
@@ -36,8 +36,8 @@ class Said:
 
 
 class HostLaunches:
-    """The launches of `steps` in a program. numbers: the macros and constants of the kernels; fields: those of structs
-    by value that the kernels have as sizes, by name."""
+    """The launches of `steps` in a program. numbers: the macros and constants of the kernels; fields, pointers: those
+    of structs by value that the draft has names for."""
 
     def __init__(
         self,
@@ -46,14 +46,20 @@ class HostLaunches:
         numbers: Collection[str],
         item_bytes: Callable[[Parameter], int | None],
         fields: Mapping[str, StructField],
+        pointers: Sequence[StructPointer] = (),
     ) -> None:
         self._numbers = numbers
         self._program, self._steps, self._item_bytes, self._fields = program, steps, item_bytes, fields
+        self._pointers = pointers
         self._sites = [self._at(step, with_callers=True) for step in steps]
 
     def _at(self, step: Prototype, with_callers: bool) -> list[Site]:
         """The launches of a step, over the names of the launching functions or of those that call them."""
-        return sites(self._program, step, self._item_bytes, self._fields, with_callers) if self._program else []
+        return (
+            sites(self._program, step, self._item_bytes, self._fields, self._pointers, with_callers)
+            if self._program
+            else []
+        )
 
     @property
     def fixed(self) -> set[str]:

@@ -50,7 +50,7 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
         given = [word for word in scope.given[base] if word != "&" or base == name]
         inner = [*given, *_members(name)] if scope.caller is not None else []
         return memory(scope.caller, inner, steps + 1) if scope.caller is not None else None
-    if is_own and "." not in name:
+    if is_own and ("." not in name or (name in function.assignments and base not in function.assignments)):
         assigned = [each for each in function.assignments.get(name, []) if each.words]
         texts = {each.words for each in assigned if each.words not in _NULL}
         if len(texts) != 1:

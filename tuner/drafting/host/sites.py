@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.expansion import split_arguments
-from tuner.drafting.fields import StructField
+from tuner.drafting.fields import StructField, StructPointer
 from tuner.drafting.host.allocations import Allocation, memory
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
@@ -77,16 +77,26 @@ class Site:
 
 
 def sites(
-    program: HostProgram, step: Prototype, item_bytes: ItemBytes, fields: Mapping[str, StructField], with_callers: bool
+    program: HostProgram,
+    step: Prototype,
+    item_bytes: ItemBytes,
+    fields: Mapping[str, StructField],
+    pointers: Sequence[StructPointer],
+    with_callers: bool,
 ) -> list[Site]:
     """The launches of a kernel, up to a limit; each over the names of the functions that call the launching one, or
     over those of the launching one alone."""
-    every = _sites(program, step, item_bytes, fields, with_callers)
+    every = _sites(program, step, item_bytes, fields, pointers, with_callers)
     return [site for _, site in zip(range(MOST_SITES), every, strict=False)]
 
 
 def _sites(
-    program: HostProgram, step: Prototype, item_bytes: ItemBytes, fields: Mapping[str, StructField], with_callers: bool
+    program: HostProgram,
+    step: Prototype,
+    item_bytes: ItemBytes,
+    fields: Mapping[str, StructField],
+    pointers: Sequence[StructPointer],
+    with_callers: bool,
 ) -> Iterator[Site]:
     notes, parameters = Notes(), step.parameters or ()
     found = [each for each in launches(program, step.name, len(parameters)) if each.arguments]
@@ -103,7 +113,7 @@ def _sites(
             yield Site(
                 scope,
                 {**_scalars(scope, step, launch, fields), **_template_values(scope, step, launch)},
-                _arrays(scope, step, launch, item_bytes),
+                _arrays(scope, step, launch, item_bytes, pointers),
                 _local(scope, step, launch, item_bytes),
                 None if {} in (grid or ()) else grid,  # no launch has an extent of 0
                 block,
@@ -118,9 +128,19 @@ def _scalars(
     found = {parameter.name: scope.polynomial(words) for parameter, words in given if not parameter.is_pointer}
     passed = {parameter.name: words for parameter, words in given}
     for name, field in fields.items():
-        if words := _field(passed.get(field.parameter, ()), field):
+        if words := _field(_begun(scope, passed.get(field.parameter, ())), field):
             found[name] = scope.polynomial(words)
     return found
+
+
+def _begun(scope: HostScope, words: Sequence[str]) -> Sequence[str]:
+    """A variable as its initialiser, `Params{n, 0.5f}`, if it has one in braces and nothing else assigns to it."""
+    if len(words) != 1:
+        return words
+    assignments = scope.function.assignments
+    (only, *more) = [each.words for each in assignments.get(words[0], ())] or [()]
+    has_members = any(name.startswith(f"{words[0]}.") for name in assignments)
+    return ["", *only] if only[:1] == ("{",) and not more and not has_members else words
 
 
 def _field(words: Sequence[str], field: StructField) -> Sequence[str]:
@@ -133,15 +153,27 @@ def _field(words: Sequence[str], field: StructField) -> Sequence[str]:
     return ()
 
 
+def _pointer(words: Sequence[str], pointer: StructPointer) -> tuple[str, ...]:
+    """The value of a pointer in a struct, as that of a field; empty if it is unclear."""
+    name, *inner = pointer.path
+    if pointer.place is not None or not (own := _field(words, StructField(pointer.parameter, name, pointer.number))):
+        return ()
+    return (*own, *(word for each in inner for word in (".", each)))
+
+
 def _template_values(scope: HostScope, step: Prototype, launch: LaunchSite) -> dict[str, Polynomial]:
     kinds = step.template or {}
     given = zip(kinds, launch.template, strict=False)
     return {name: scope.polynomial(words) for name, words in given if not is_type(kinds[name])}
 
 
-def _arrays(scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: ItemBytes) -> dict[str, Polynomial]:
-    found = dict[str, Polynomial]()
-    for parameter, words in zip(step.parameters or (), launch.arguments, strict=False):
+def _arrays(
+    scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: ItemBytes, pointers: Sequence[StructPointer]
+) -> dict[str, Polynomial]:
+    found, given = dict[str, Polynomial](), [*zip(step.parameters or (), launch.arguments, strict=False)]
+    passed = {parameter.name: words for parameter, words in given}
+    given += [(each.array, _pointer(_begun(scope, passed.get(each.parameter, ())), each)) for each in pointers]
+    for parameter, words in given:
         known = memory(scope, words) if parameter.is_pointer and parameter.stars < 2 else None
         count = _count(known, item_bytes(parameter), parameter) if known is not None else None
         if count is not None and scope.is_clear(count):
