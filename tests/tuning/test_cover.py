@@ -181,6 +181,14 @@ def test_times_alone_begin_with_what_the_tables_of_a_sibling_know(tune: Tune, tm
     assert 0 < own.launch_ms < min(time_ms for times in own.times.values() for time_ms in times.values())
 
 
+def test_numbers_of_the_librarys_algorithms_cover_no_sizes(tune: Tune) -> None:
+    done = tune("cover", "gemm16/vendor", "64")
+    assert done.status == 2
+    assert done.err.startswith(
+        "error: gemm16/vendor: serves no other size: the numbers of its algorithms are of one size;"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])
 def test_a_part_of_the_sizes_is_one_of_several(part: str, tune: Tune) -> None:

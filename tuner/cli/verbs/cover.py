@@ -114,6 +114,12 @@ def command(
     method = Method(deployment=deployments.parse(as_))
     seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
+    of_library = [space.name for space in spaces if space.is_of_library]
+    hint = "the numbers of its algorithms are of one size; `tune KERNEL --sizes FILE` tunes it at each"
+    notes += [f"{name} is left out: {hint}" for name in of_library]
+    if len(of_library) == len(spaces):
+        raise RequestError(f"{of_library[0]}: serves no other size: {hint}")
+    spaces = [space for space in spaces if not space.is_of_library]
     op = spaces[0].operation
     problems = _part(several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op)), part)
     template = TuningRequest(kernel, None, device=device, results=results, method=method, **request)
