@@ -21,7 +21,7 @@ _REFERENCES = """\
 {expression}  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
 {rounding}{trusted}  # reference: none    # no verification: every table says unverified"""
 _EXPRESSION = """\
-  # reference: {0}    # on arrays, as in NumPy; `tune schema --functions` lists the functions
+  # reference: {0}    # such an expression, as in NumPy; `tune schema --functions` lists the functions
 """
 _TRUSTED = """\
   # reference: {config: default}    # trusts the source: other configurations must give what its own numbers give
