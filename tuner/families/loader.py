@@ -29,6 +29,7 @@ from tuner.space import deployments, parsing
 from tuner.space.default import is_any_valid
 from tuner.space.deployments import ISOLATED, Deployment
 from tuner.space.instance import Instance
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, size_text, types_text
 from tuner.store import missed
@@ -215,7 +216,7 @@ class Loader(Loading):
         if kernel is None:
             raise NoConfiguration(f"{self.family.name}: no kernel is valid at {size_text(sizes)} on {table.device.id}")
         kernel.besides = table.passed_over(sizes)
-        frozen.note(look_up, kernel.space if kernel.config else None, kernel.candidate)
+        frozen.note(look_up, _space_of(kernel), kernel.candidate)
         return kernel
 
     def _sizes_of(self, arrays: tuple[Any, ...]) -> dict[str, int]:
@@ -243,7 +244,7 @@ class Loader(Loading):
         if kernel is None:
             raise choice.missing()
         kernel.because = f"as frozen in {shown(choice.file)}"
-        frozen.note(look_up, kernel.space if kernel.config else None, candidate)
+        frozen.note(look_up, _space_of(kernel), candidate)
         return kernel
 
     def _substitute(self, best: Choice, table: FamilyTable, reload: Reload) -> LibraryKernel | None:
@@ -346,3 +347,8 @@ class Loader(Loading):
             hint = ", the device of these arrays; create them on a supported device, and pass device=NAME" * of_arrays
             raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}{hint}")
         return device if isinstance(device, Device) else devices.shared(device)
+
+
+def _space_of(kernel: Loaded) -> Space | None:
+    """The space of which a configuration runs; None if it is the library with an algorithm of its own choice."""
+    return kernel.space if isinstance(kernel, Kernel) or kernel.config else None
