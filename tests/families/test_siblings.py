@@ -257,8 +257,8 @@ def test_a_tuned_algorithm_of_the_library_runs_at_its_size_with_the_version_that
     spaces = [catalog.load(name) for name in ("gemm16/mma_any", space.name)]
     scope = Scope({"M": 1, "N": 1, "K": 1, "batch": 1}, OPTIONS, "cuda", here.limits, types)
 
-    def first(size: int) -> tuple[str, Mapping[str, object], str]:
-        table = FamilyTable(spaces, here, scope, True, tmp_path)
+    def first(size: int, library: bool = True) -> tuple[str, Mapping[str, object], str]:
+        table = FamilyTable(spaces, here, scope, library, tmp_path)
         problem = {"M": size, "N": size, "K": size, "batch": 1}
         choice = next(table.choices(problem))
         assert table.is_built(choice) == (choice.name != "gemm16/mma_any")
@@ -266,6 +266,7 @@ def test_a_tuned_algorithm_of_the_library_runs_at_its_size_with_the_version_that
 
     assert first(1024) == (space.name, {"algorithm": 7}, "")
     assert first(1025)[0] != space.name, "there the number is of another algorithm"
+    assert first(1024, library=False)[0] == "gemm16/mma_any"
     version = "cuBLASLt 13.2.0"
     name, _, words = first(1024)
     assert name != space.name

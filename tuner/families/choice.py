@@ -80,12 +80,14 @@ class FamilyTable:
         """Read the records and time tables of `spaces`.
 
         `scope` has options and types, and defines the order of sizes; their values do not matter. `library`: whether
-        the vendor library is a candidate. `results` is the folder of records, by default the user's own. `exported` has
-        builds besides those in the build cache, and the names under which records of its kernels are stored.
+        the vendor library is a candidate, and with it kernels that are its algorithms. `results` is the folder of
+        records, by default the user's own. `exported` has builds besides those in the build cache, and the names under
+        which records of its kernels are stored.
         `one_class`: whether only configurations with the default's bits are choices. `deployment` is how the program
         launches them: what was tuned for it precedes other choices.
         """
-        self.spaces = [space for space in spaces if device.language in space.languages]
+        running = [space for space in spaces if device.language in space.languages]
+        self.spaces = [space for space in running if library or not space.is_of_library] or running
         self._scope, self.device = scope, device
         self._queries = [Query.of(space, scope, device) for space in self.spaces]
         self._query_of = {id(query.space): query for query in self._queries}
