@@ -2,12 +2,12 @@
 
     python benchmarks/near_sizes.py hgemm/02_mma_naive sgemm/06_tiled --near 2048 8192 --size 4096
 
-Tunes each kernel at the sizes of `--near` with the budget `--trials`, in an empty store, from a copy of the space file
-that no shipped record or recording belongs to. Then it searches at `--size` with `--budget` evaluations, which knows
-what the store has by then, and continues with the budget `--truth`. At the end, the best that the few evaluations
-found, the best of all evaluations, and the configurations of the shipped records of that size are measured in the same
-rounds. Prints how fast the first is, relative to the fastest, and after which evaluation it was found. `--keep` appends
-all trials to a file, one search a line.
+Tunes each kernel at the sizes of `--near` with the budget `--trials` and short finals, in an empty store, from a copy
+of the space file that no shipped record or recording belongs to. Then it searches at `--size` with `--budget`
+evaluations, which knows what the store has by then, and continues with the budget `--truth`. At the end, the best that
+the few evaluations found, the best of all evaluations, and the configurations of the shipped records of that size are
+measured in the same rounds. Prints how fast the first is, relative to the fastest, and after which evaluation it was
+found. `--keep` appends all trials to a file, one search a line.
 
 With `--sibling "NVIDIA H100 80GB HBM3"`, nothing is tuned before: the store has, as a log of that device, what the
 shipped time table knows of its times at `--size`.
@@ -75,7 +75,7 @@ def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
     progress, trials = Quiet(lambda text: None), dict[str, list[Trial]]()
 
     def request(size: str, budget: str) -> TuningRequest:
-        return TuningRequest(file, size, options.device, budget=budget, results=folder / "results")
+        return TuningRequest(file, size, options.device, budget=budget, results=folder / "results", quick=True)
 
     known = logged(file, kernel, options, folder / "results") if options.sibling else 0
     with Crews(progress.noted) as crews:
