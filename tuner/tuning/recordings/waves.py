@@ -50,7 +50,8 @@ class Conversion:
     def __post_init__(self) -> None:
         blocks = (name for step in self.space.steps for extent in step.block for name in extent.names)
         self._parameters = sorted({*parameters_of(self.space), *self.space.parameters_behind(blocks)})
-        self._work = work_of(self.space, self.asked)[0] / max(work_of(self.space, self.measured)[0], 1.0)
+        before, after = (work_of(self.space, scope)[0] for scope in (self.measured, self.asked))
+        self._work = after / before if before > 0 and after > 0 else 1.0
 
     def time_ms(self, config: Config, time_ms: float, occupancy: float | None) -> float:
         """The probable time in ms; that at the measured size if the grids are unknown at one of the sizes.
