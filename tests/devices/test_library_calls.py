@@ -18,7 +18,7 @@ import pytest
 from tuner.catalog import catalog
 from tuner.devices.cuda import architectures, driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
-from tuner.devices.cuda.blas import algorithm_program, chosen_algorithm, cublas_tiles, products
+from tuner.devices.cuda.blas import algorithm_compiler, algorithm_program, chosen_algorithm, cublas_tiles, products
 from tuner.devices.cuda.blas.repeated_calls import BEFORE_CAPTURE
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.product import Matrices, MatrixProduct
@@ -395,6 +395,12 @@ def test_an_algorithm_is_launched_by_its_number_as_a_kernel_is(library: ctypes.C
         compiler.chosen("cublaslt").compile(replace(source(0), text=re.sub(r"GLOBAL uns.*?,", "", source(0).text)))
     with pytest.raises(BuildError, match="no bfloat16 and bfloat16 to bfloat16 with factors of type double"):
         compiler.chosen("cublaslt").compile(replace(source(0), text=source(0).text.replace("float a", "double a")))
+    own = (
+        "#define transposed_a 1\n#define algorithm 4\n__global__ void own(float *__restrict__ C, const __half *A, "
+        "const __half *__restrict B, unsigned char *workspace, int M, int N, int K, int batch, float alpha, float beta)"
+    )
+    read = algorithm_compiler.Algorithm.read(compiler.chosen("cublaslt").compile(replace(source(0), text=own)).binary)
+    assert read == algorithm_compiler.Algorithm(4, ("float16", "float16", "float32"), ("A",))
     call = products.launch(PRODUCT, [], Readers([], 0, None, lambda arrays: []), context, 3)
     assert call is not None
     call.at((4096, 8192, 16384, 0, 1.0, 0.0))

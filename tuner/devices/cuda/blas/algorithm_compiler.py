@@ -20,7 +20,8 @@ from tuner.space.sources.source import Source
 ARRAYS, FACTORS = ("C", "A", "B"), ("alpha", "beta")
 PARAMETERS = (*ARRAYS, "workspace", "M", "N", "K", "batch", *FACTORS)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S+)", re.MULTILINE)
-_KERNEL = re.compile(r"\bKERNEL\s+void\s+\w+\s*\(([^)]*)\)")
+_KERNEL = re.compile(r"(?:\bKERNEL|__global__)\s+void\s+\w+\s*\(([^)]*)\)")
+_QUALIFIER = re.compile(r"\b(?:const|volatile|__restrict__|__restrict)\b")
 _PARAMETER = re.compile(r"(\w+)[\s*]+(\w+)\s*$")
 
 
@@ -63,7 +64,8 @@ class CublasLtCompiler(CudaCompiler):
     def compile(self, source: Source) -> Build:
         macros = dict(reversed(_MACRO.findall(source.text)))  # the first counts: it is the configuration's
         kernel = _KERNEL.search(source.text)
-        found = [_PARAMETER.findall(each) for each in kernel[1].split(",")] if kernel is not None else []
+        declared = [] if kernel is None else _QUALIFIER.sub("", kernel[1]).split(",")
+        found = map(_PARAMETER.findall, declared)
         types: dict[str, str] = {name: macros.get(type_, type_) for each in found for type_, name in each}
         if tuple(types) != PARAMETERS:
             raise BuildError(
