@@ -14,6 +14,7 @@ from helpers.processes import Tune
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.builds import build_cache
+from tuner.devices.cuda.blas import cublas_tiles
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed
 from tuner.space.config import Config, config_key
@@ -30,6 +31,7 @@ from tuner.tuning.request import TuningRequest
 from tuner.tuning.several.cover_trials import CoverTrials
 from tuner.tuning.several.covering import SizedBuild, choose, spread_out
 from tuner.tuning.several.predicted_winners import PredictedWinners
+from tuner.tuning.several.problems import members
 from tuner.tuning.several.size_independent import made_size_independent, size_independent
 from tuner.tuning.several.table import TrialTable
 
@@ -187,6 +189,15 @@ def test_numbers_of_the_librarys_algorithms_cover_no_sizes(tune: Tune) -> None:
     assert done.err.startswith(
         "error: gemm16/vendor: serves no other size: the numbers of its algorithms are of one size;"
     )
+
+
+def test_a_family_is_tuned_without_the_algorithms_of_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cublas_tiles, "version", lambda: "")
+    spaces, _, notes = members("gemm16", "cuda:0")
+    assert "gemm16/mma_any" in [space.name for space in spaces]
+    assert notes == [
+        "gemm16/vendor: left out: algorithms of cuBLASLt need it; pip install nvidia-cublas, as `.[cuda]` does"
+    ]
 
 
 @pytest.mark.slow

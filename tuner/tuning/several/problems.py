@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import devices
-from tuner.errors import RequestError
+from tuner.errors import DeviceError, RequestError
 from tuner.families import family
 from tuner.quoting import quoted
 from tuner.search.budget import Budget
@@ -72,7 +72,14 @@ def members(kernel: str, device: str | None) -> tuple[list[Space], str | None, l
     others = [space.name for space in spaces if space not in running]
     if not running:
         raise RequestError(f"{quoted(kernel)}: none of its kernels runs on {device or 'a device of this machine'}")
-    return running, device, [f"{name}: left out, because it does not run on {kinds[0]}" for name in others]
+    notes = [f"{name}: left out, because it does not run on {kinds[0]}" for name in others]
+    if of_library := [space for space in running if space.is_of_library]:
+        try:
+            devices.compiler_for(kinds[0], devices.BACKENDS[kinds[0]].common[0]).chosen(of_library[0].compiler).name()
+        except DeviceError as missing:  # which is no reason not to tune the others
+            notes += [f"{space.name}: left out: {missing}" for space in of_library]
+            running = [space for space in running if not space.is_of_library] or running
+    return running, device, notes
 
 
 def tune_sizes(
