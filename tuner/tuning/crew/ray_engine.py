@@ -12,6 +12,7 @@ import math
 import socket
 import time
 import urllib.parse
+import warnings
 from typing import Any
 
 from tuner.errors import OptionError
@@ -41,10 +42,15 @@ class RayEngine(Engine):
         parts = urllib.parse.urlsplit(head)
         try:
             socket.create_connection((parts.hostname or "", parts.port or 0), CONNECT_SECONDS).close()
-            ray.init(head, logging_level=logging.CRITICAL, log_to_driver=False)  # our messages say what it would
-        except Exception as error:  # of several types, also of gRPC
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # our messages say what Ray's would
+                ray.init(head, logging_level=logging.CRITICAL, log_to_driver=False)
+        except Exception as error:  # of several types, also of gRPC; the last line of a traceback there says why
+            with contextlib.suppress(Exception):
+                ray.shutdown()  # what has been connected
+            reason = one_line(str(error).strip().rpartition("\n")[2] or error)
             raise OptionError(
-                f"{address}: the head node does not answer: {one_line(error)}; start `ray start --head`, or correct "
+                f"{address}: the head node does not answer: {reason}; start `ray start --head`, or correct "
                 "the address, whose port is that of the server for clients",
                 "cluster",
             ) from None
