@@ -25,6 +25,7 @@ from tuner.devices.program import Program
 from tuner.errors import TunerError
 from tuner.judging.isolation import Confinement
 from tuner.judging.memory import GUARD, SharedMemory
+from tuner.measure.images import Images
 from tuner.measure.process import replies
 from tuner.measure.timing.clock import MOST_ENQUEUED
 from tuner.space import operation
@@ -78,6 +79,7 @@ class _Launches:
         self._device, self._memory, self._go, self._done, self._in_place = device, memory, go, done, in_place
         self._program: Program | None = None
         self._buffers: dict[str, Buffer] = {}
+        self._images: Images | None = None
         self._kept: list[Any] = []
         self._timer = device.timer()
         self._failure: Exception | None = None
@@ -112,19 +114,20 @@ class _Launches:
             self._kept, self._buffers = [spacer, self._buffers], moved  # the old ones too: so the addresses differ
         op, scope = self._program.space.operation, self._program.scope
         is_own = not leading and all(scope.options.get(name) == value for name, value in options.items())
-        handles = [self._buffers[each.name].handle for each in op.arrays]
         self._work = self._program.work(
             scalars=None if is_own else operation.scalars(op, replace(scope, options=options), leading or None)
         )
-        self.call = self._device.bind_whole(self._work, handles, MOST_ENQUEUED)
+        self._images = Images(self._program, self._buffers)
+        self.call = self._device.bind_whole(self._work, self._images.handles, MOST_ENQUEUED)
 
     def run(self, is_timed: bool) -> None:
         """Launch once, from the judge's byte on."""
         read(self._go, len(GO))
         try:
-            if self._in_place or self._program is None:
+            if self._program is None:
                 self.call()
-                self._device.synchronize()
+            elif self._in_place:
+                self._run_in_place()
             else:
                 self._run_on_gpu(is_timed)
         except TunerError as error:
@@ -133,16 +136,28 @@ class _Launches:
         else:
             write(self._done, DONE)
 
+    def _run_in_place(self) -> None:
+        if self._images:
+            self._images.fill()
+        self.call()
+        if self._images:
+            self._images.collect()
+        self._device.synchronize()
+
     def _run_on_gpu(self, is_timed: bool) -> None:
         device = self._device
         for name, (start, size) in self._places.items():
             device.write(self._buffers[name].whole, self._memory.bytes[start - GUARD : start + size + GUARD])
+        if self._images:
+            self._images.fill()
         device.synchronize()
         if is_timed and device.asynchronous:
             device.occupy(WAKE_MS)
         self._timer.start()
         self.call()
         self._timer.stop()
+        if self._images:
+            self._images.collect()
         device.synchronize()
         for name, (start, size) in self._places.items():
             whole = np.empty(size + 2 * GUARD, np.uint8)
