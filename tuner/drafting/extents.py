@@ -121,7 +121,11 @@ class DraftedExtents:
             return ""
         blocks = {word for word in self._blocks_of_draft if not word.isdecimal()}
         names = {each for product in count for each in product}
-        return written(count) if not blocks or not blocks.isdisjoint(names) else ""
+        if not blocks or not blocks.isdisjoint(names):
+            return written(count)
+        fixed = {*self._facts.numbers} - {*self._facts.knobs}  # of sizes and these alone, it is right for all blocks
+        is_of_problem = not names.isdisjoint(self._facts.sizes) and names <= {*self._facts.sizes, *fixed}
+        return self.numbered(written(count)) if is_of_problem else ""
 
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""

@@ -60,6 +60,7 @@ class Facts:
             file.build_with(defined(self._host_texts))
             self.steps = file.steps
         self.defined, self.flags_of_parameters = file.defined, file.flags_of_parameters
+        self.tested_by_parameters = file.tested_by_parameters
         if len(self.steps) > 1 and self.launches:
             from tuner.drafting.host.passed import by_host
 

@@ -123,7 +123,7 @@ class KernelFile:
 
     def _define(self, names: Sequence[str]) -> None:
         self.defined = names
-        for name in ("_of_plain_build", "_text_of_plain_build"):
+        for name in ("_of_plain_build", "_text_of_plain_build", "_of_defaults"):
             self.__dict__.pop(name, None)
         self.steps = [self._plain(each) for each in self._chosen_steps]
 
@@ -138,14 +138,18 @@ class KernelFile:
         """The flags that the text tests and does not define."""
         return {*flags.names(self.text)}
 
-    @cached_property
+    @property
     def flags_of_parameters(self) -> list[str]:
         """The flags on which the list of a kernel's parameters depends."""
+        return [name for name in self.tested_by_parameters if name in self.untold and name not in self.defined]
+
+    @cached_property
+    def tested_by_parameters(self) -> list[str]:
+        """The names in the conditions within the list of a kernel's parameters."""
         names = "|".join(re.escape(step.name) for step in self.steps)
         lists = "".join(re.findall(rf"\b(?:{names})\s*\(([^{{}};]*)\{{", self.text))
         tested = re.findall(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", lists, re.MULTILINE)
-        found = dict.fromkeys(word for line in tested for word in re.findall(r"\w+", line))
-        return [name for name in found if name in self.untold and name not in self.defined]
+        return [*dict.fromkeys(word for line in tested for word in re.findall(r"\w+", line))]
 
     def _own(self, include: Sequence[Path], kernels: Sequence[Prototype]) -> str:
         """What the compiler gets for these kernels alone, without the code of others."""
@@ -193,12 +197,19 @@ class KernelFile:
         code = self._text_of_plain_build
         return without("".join(match[2] for match in _DEFAULT.finditer(code)) + _DEFAULT.sub("", code), [_NO_NAME])
 
+    @cached_property
+    def _of_defaults(self) -> dict[str, Prototype]:
+        """The kernels as a compiler sees them that gets the macros as the text defines them."""
+        return {prototype.qualified: prototype for prototype in prototypes(self._with_defaults)}
+
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
         types = aliases(self._with_defaults if has_several(self.text) else self.text)
         body = expanded(step.body, self.text, [p.name for p in step.parameters or ()])
-        if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
+        if step.parameters is None and (plain := self._of_defaults.get(step.qualified)) is not None:
+            step = replace(step, parameters=plain.parameters)  # conditions on macros of the text are in its list
+        elif "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
         elif not all(p.type for p in step.parameters or ()):  # a macro hides it
             step = replace(step, parameters=self._with_types(step))

@@ -93,7 +93,7 @@ class DraftedReference:
         written = [p for p in self._arguments.arrays if self._facts.role(p)[0] != "in"]
         shape = self._arguments.shape(written[0].name) if written else []
         extents = ", ".join(shape)
-        return f"zeros(({extents}))" if len(shape) > 1 else f"zeros({extents})"
+        return f"zeros(({extents}))" if len(shape) > 1 else f"zeros({extents})" if shape else ""
 
     def _expression(self, inputs: list[str], output: str) -> str:
         """A guess of the reference expression; empty if too little is known.
