@@ -397,6 +397,18 @@ def test_a_kernel_replaces_the_library_where_its_gain_is_large_against_the_uncer
         assert bool(of_kernel < of_library) is wins
 
 
+def test_times_of_another_type_say_less_of_the_library_where_rows_are_not_aligned() -> None:
+    library = {(size, size, size, 1): size**3 / 1e9 for size in range(640, 4096, 61)}
+    entries = [
+        Measured(SPACE, LARGE, {at: 0.9 * time_ms for at, time_ms in library.items()}),
+        Measured(None, {}, library),
+    ]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    (kernel, of_library), (lent, of_other) = (model.times(sizes(1985), lent=each) for each in (False, True))
+    assert kernel < of_library == of_other < lent
+    assert model.times(sizes(1984), lent=True).tolist() == model.times(sizes(1984)).tolist()
+
+
 @pytest.mark.slow
 def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
     asked: list[int] = []

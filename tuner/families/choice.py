@@ -155,7 +155,8 @@ class FamilyTable:
     ) -> Forecast:
         """The forecast from the times of this device, or of the device named `of`."""
         records = [store.records for store in self._stores]
-        return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of, sibling)
+        is_lent = self._types is not None
+        return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of, sibling, is_lent)
 
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library tiles a problem; None if it does not report this."""

@@ -52,11 +52,13 @@ class Forecast:
         tiles: LibraryTiles,
         of: str = "",
         sibling: Forecast | None = None,
+        lent: bool = False,
     ) -> None:
         """Collect the times of the kernels of `queries`; each has an item in `records` and in `tables`.
 
         The times are those of `device`, or of the device named `of`. `library`: whether the vendor library is a
-        candidate; `tiles` returns how it tiles a problem. The times of `sibling` complete the training data.
+        candidate; `tiles` returns how it tiles a problem. The times of `sibling` complete the training data. `lent`:
+        whether the times are of other types than the problem's.
         """
         self.device = of or device.name
         self._queries = [replace(query, device=self.device) for query in queries]
@@ -74,7 +76,7 @@ class Forecast:
         self.recorded: list[Known] = knowledge.all()
         self.launch_ms = knowledge.launch_ms
         self._scope, self._units, self._cache = queries[0].scope if queries else None, device.units, device.last_cache
-        self._tiles, self._sibling = tiles, sibling
+        self._tiles, self._sibling, self._lent = tiles, sibling, lent
         self.is_outdated = False
         self._model: TimeModel | None = None
         self._candidates: list[Known] = []
@@ -324,7 +326,7 @@ class Forecast:
         not trusted."""
         if self.regret is None or self._model is None:
             return
-        times = self._model.times(scope.sizes)
+        times = self._model.times(scope.sizes, lent=self._lent)
         for position in times.argsort(kind="stable"):
             if math.isfinite(times[position]):
                 yield float(times[position]), self._candidates[position]

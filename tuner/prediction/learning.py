@@ -29,7 +29,7 @@ MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # regret, to which it adds LOSS_WEIGHT x the share of sizes more than LOSS slower than the library. Of the one with the
 # least sum and the next two, the largest within ALIKE x that sum is used, because losses are more frequent at fresh
 # sizes than at those of tables, which are closer to each other: 13 of 1,316 in place of 11 of 2,853 on an H200.
-CAUTIONS, LOSS_WEIGHT, ALIKE = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0), 2.0, 1.05
+CAUTIONS, LOSS_WEIGHT, ALIKE = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0), 5.0, 1.05
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # candidates for the share of multiprocessors that take blocks
 RESIDENT = (1, 2, 3, 4, 5, 6, 8)  # candidates for the resident blocks per multiprocessor
 LEAST_TRAIT_SIZES = 12  # with fewer sizes, traits are not estimated

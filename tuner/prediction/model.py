@@ -40,6 +40,7 @@ from tuner.prediction.fitting import sums
 from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.learnt import (
     LEAST_NEAR,
+    LENT_DEVIATION,
     PRIOR_ERROR,
     RISK,
     STRANGE,
@@ -150,12 +151,13 @@ class TimeModel:
         other._take(added(self.trained, self._cost, self._capacity, times))
         return other
 
-    def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
+    def times(self, sizes: Mapping[str, int], strange: float = STRANGE, lent: bool = False) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
 
         Uncertainty lengthens the time of a kernel, more so if the library is a candidate. `strange` is a further factor
-        for a kernel without a training size nearby. Only the entries that may be the fastest include the Gaussian
-        process's residual.
+        for a kernel without a training size nearby. `lent`: whether the times are those of another type of the same
+        width, which say less of the library where rows are not aligned. Only the entries that may be the fastest
+        include the Gaussian process's residual.
         """
         predicted = np.full(self._count, np.inf)
         if self.trained is None:
@@ -176,6 +178,8 @@ class TimeModel:
             own = variances(errors, nearest)
             if done == 0 and not is_kernel.all():
                 of_library = own[np.where(is_kernel, np.inf, times[batch]).argmin()]
+                if lent and amounts.unaligned.any():
+                    of_library += LENT_DEVIATION**2
             if of_library is None:
                 longer = penalties(errors, nearest, is_kernel)
             else:

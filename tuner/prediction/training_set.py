@@ -12,7 +12,7 @@ from tuner.prediction.amounts import Array, Indices, Mask
 from tuner.prediction.grids import Measured, Sizes
 from tuner.prediction.library_tiles import LibraryRoutines
 
-MOST_KERNEL_SIZES, NEAREST = 400, 200  # training sizes of a kernel, and how many of them are its most competitive ones
+MOST_KERNEL_SIZES, NEAREST = 300, 200  # training sizes of a kernel, and how many of them are its most competitive ones
 MOST_LIBRARY_SIZES = 1600  # training sizes of a library routine; the training time grows with the third power
 # With more configurations than this, a minimal cover is modelled: each size has one within SERVES x of its best time.
 MOST_CANDIDATES, SERVES = 48, 1.001
