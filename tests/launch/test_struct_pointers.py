@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,9 +180,9 @@ def test_an_exported_program_passes_pointers(passes: int, tmp_path: Path, tune: 
 def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "f.cu").write_text(
         "#include <cuda_runtime.h>\n#define real float\n"
-        "struct Links { const int *to; };\n"
-        "struct Grid { real *out; const real *__restrict__ in, *more[2]; Links links; double *unused; int n;\n"
-        "              float *back; };\n"
+        "struct Links { using index = int; const index *to = nullptr; };\nenum Mode { PLAIN, FAST };\n"
+        "struct alignas(64) Grid { real *out; const real *__restrict__ in, *more[2]; Links links; double *unused{};\n"
+        "    int n = 0; float *back; Mode mode = PLAIN; dim3 size; __align__(16) float weights[2]; };\n"
         "__global__ void gather(const Grid g, float *out) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
         " int n = g.n; const float *back = g.back; if (i >= n) return;"
         " g.out[i] = g.in[g.links.to[i]] + g.more[1][i] + back[n - 1 - i]; out[i] = 1; }\n"
@@ -199,3 +200,10 @@ def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_pa
         "back": ("float32", ["n"], "in"),
     }
     assert "into how many elements? such as fill: {integers: [0, n - 1]}" in text
+    fields = {field["name"]: field for field in arguments[-2]["fields"]}
+    assert (fields["out"]["align"], fields["weights"]["align"], fields["size"]["dtype"]) == (64, 16, "uint3")
+    answered = re.sub(r"^  reference:$", "  reference: none", re.sub("  # \\? .*", "", text), flags=re.MULTILINE)
+    (tmp_path / "f.yaml").write_text(answered)
+    assert (done := tune("validate", tmp_path / "f.yaml", "--compile")).status == 0, done.err  # as large as NVRTC says
+    (tmp_path / "f.yaml").write_text(answered.replace(", align: 64", ""))
+    assert "is aligned; write `align: 64`" in tune("validate", tmp_path / "f.yaml").err

@@ -24,7 +24,9 @@ _EMPTY = "{name: empty, dtype: uint8, value: 0}"
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _EXPRESSION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()+*/-]+\))[ \t]*$", re.MULTILINE)
 MOST_MACROS = 5  # that an extent is expanded through
-_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
+_STRUCT = re.compile(
+    r"\b(?:struct|class|union)\s+(?:(?:__align__|alignas)\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;"
+)
 
 
 def is_empty(keys: Sequence[str]) -> bool:
@@ -71,8 +73,8 @@ def fields(
     """
     if not members:
         return [_EMPTY]
-    each = (_field(member, get, known, sizes, evaluated, arrays, path) for member in members)
-    found = [field for field in each if field is not None]
+    each = ((_field(member, get, known, sizes, evaluated, arrays, path), member) for member in members)
+    found = [_aligned(field, evaluated(member.align)) for field, member in each if field is not None]
     return found if len(found) == len(members) else None
 
 
@@ -111,6 +113,10 @@ def _size(members: Sequence[Member], get: Members, evaluated: Evaluated, opencl:
             else:  # CUDA aligns vectors of 2 and 4 as a whole, up to 16 bytes, and those of 3 as their numbers
                 whole = item * width, item if width == 3 else min(item * width, 16)
         number, aligned = whole
+        if member.align:
+            if not (align := evaluated(member.align)).isdecimal():
+                return None
+            aligned = max(aligned, int(align))
         total += -total % aligned + number * math.prod(map(int, extents))
         largest = max(largest, aligned)
     return total + -total % largest, largest
@@ -144,6 +150,10 @@ def _field(
     is_size = parameter.name in sizes and count == 1
     value = "" if is_size else f", value: {ones if count == 1 else f'[{ones}]'}"
     return f"{{name: {parameter.name}, dtype: {name}{shape}{value}}}"
+
+
+def _aligned(field: str, align: str) -> str:
+    return f"{field[:-1]}, align: {align}}}" if align else field
 
 
 def _pointer(name: str, extents: Sequence[str], arrays: Sequence[str]) -> str:
@@ -186,7 +196,19 @@ class Structs:
         return None if found is None else tuple(map(self._plain, found))
 
     def _plain(self, member: Member) -> Member:
-        return replace(member, parameter=replace(member.parameter, type=resolved(member.parameter.type, self._aliases)))
+        kind = resolved(member.parameter.type, self._aliases)
+        if self._is_enumeration(kind):
+            kind = "int"
+        return replace(member, parameter=replace(member.parameter, type=kind))
+
+    def _is_enumeration(self, kind: str) -> bool:
+        """Whether a type is an enumeration, of int as those are that name no other type."""
+        if not kind.isidentifier() or Parameter("", kind, False, False).dtype is not None:
+            return False
+        pattern = (
+            rf"\benum\s+(?:class\s+|struct\s+)?{kind}\s*\{{|\btypedef\s+enum\b[^;{{}}]*\{{[^{{}}]*\}}\s*{kind}\s*;"
+        )
+        return any(re.search(pattern, text) for text in self._texts)
 
     def defines(self, kind: str) -> bool:
         """Whether a type is one of them, plain or not."""

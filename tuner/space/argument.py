@@ -24,6 +24,7 @@ class Field:
     fields: of a struct in the struct.
     arrays: of a pointer: the argument that it points to; of an array of pointers, one for each. A launch writes their
         addresses in the place of the `value`.
+    align: the alignment in bytes that the source demands; 0 for the type's own.
     """
 
     name: str
@@ -33,10 +34,15 @@ class Field:
     offset: int | None = None
     fields: tuple[Field, ...] = ()
     arrays: tuple[str, ...] = ()
+    align: int = 0
 
     @property
     def text(self) -> str:
         """Everything that it declares, for the hash of a space."""
+        return f"{self._plain_text} aligned {self.align}" if self.align else self._plain_text
+
+    @property
+    def _plain_text(self) -> str:
         if self.arrays:
             return f"{self.name}: {[*self.shape]} at {self.offset} -> {', '.join(self.arrays)}"
         inner = ", ".join(each.text for each in self.fields) or ", ".join(each.text for each in self.value)

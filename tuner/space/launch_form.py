@@ -122,14 +122,17 @@ def _field_data(field: Field) -> dict[str, Any]:
         "shape": list(field.shape),
         "offset": field.offset,
         "fields": [_field_data(each) for each in field.fields],
-        **({"arrays": list(field.arrays)} if field.arrays else {}),  # so that older files keep their text
+        # Not always, so that older files keep their text.
+        **({"arrays": list(field.arrays)} if field.arrays else {}),
+        **({"align": field.align} if field.align else {}),
     }
 
 
 def _field(data: Mapping[str, Any]) -> Field:
     value, fields = tuple(map(parse, data["value"])), tuple(map(_field, data["fields"]))
     arrays = tuple(data.get("arrays", ()))
-    return Field(data["name"], data["dtype"], value, tuple(data["shape"]), data["offset"], fields, arrays)
+    shape, align = tuple(data["shape"]), data.get("align", 0)
+    return Field(data["name"], data["dtype"], value, shape, data["offset"], fields, arrays, align)
 
 
 def _step_data(step: Step) -> dict[str, Any]:

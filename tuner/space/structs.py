@@ -140,6 +140,7 @@ def _struct(fields: Sequence[Field], language: str, types: Types) -> StructLayou
     end, largest, is_natural, offsets, formats = 0, 1, True, list[int](), list[np.dtype[Any]]()
     for field in fields:
         dtype, alignment = _field(field, language, types)
+        alignment = max(alignment, field.align)
         offset = end + -end % alignment if field.offset is None else field.offset
         is_natural = is_natural and offset % alignment == 0
         end, largest = offset + dtype.itemsize, max(largest, alignment)

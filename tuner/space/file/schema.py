@@ -72,6 +72,9 @@ class FieldModel(StrictModel):
     offset: Annotated[int, Field(ge=0)] | None = Field(
         None, description="bytes from the beginning of the struct; where C puts it, if omitted"
     )
+    align: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        None, description="alignment in bytes that the source demands, as by alignas; of the first, the whole struct's"
+    )
     fields: list["FieldModel"] | None = Field(None, description="of a struct in the struct")
     array: Identifier | Annotated[list[Identifier], Field(min_length=1)] | None = Field(
         None, description="of a pointer: the array that it points to; of an array of pointers, one for each"

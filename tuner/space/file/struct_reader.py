@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tuner.quoting import quoted
 from tuner.space import expressions, structs
@@ -63,8 +64,8 @@ def check(document: Document, place: Where, operation: Operation, languages: Col
             if "float16" in operation.types.get(number.dtype, (number.dtype,)):
                 message = f"{number.name}: a struct for C cannot have a float16; pass it as a float32"
                 raise document.error((*place, position), message)
-        if any(field.offset is not None for field in argument.fields):
-            message = f"{argument.name}: a struct for C has C's own offsets; remove `offset`"
+        if any(field.offset is not None or field.align for field in argument.fields):
+            message = f"{argument.name}: a struct for C has C's own offsets; remove `offset` and `align`"
             raise document.error((*place, position), message)
 
 
@@ -121,7 +122,8 @@ class _FieldReader:
             if model.name in {field.name for field in read}:
                 message = f"{owner}: two fields are named {model.name}; rename one as in the source"
                 raise self._document.error((*where, position, "name"), message)
-            read.append(self._field((*where, position), f"{owner}.{model.name}", model))
+            field = self._field((*where, position), f"{owner}.{model.name}", model)
+            read.append(replace(field, align=self._align((*where, position), f"{owner}.{model.name}", model)))
             self._check_offset((*where, position), owner, read)
         return tuple(read)
 
@@ -144,6 +146,14 @@ class _FieldReader:
         values = _values(self._document, where, name, value, count, self._names)
         self.count += count
         return Field(model.name, str(model.dtype), values, shape, model.offset)
+
+    def _align(self, where: Where, name: str, model: FieldModel) -> int:
+        align = model.align or 0
+        if align & (align - 1):
+            raise self._document.error(
+                (*where, "align"), f"{name}: {align} is no power of two; write that of the source"
+            )
+        return align
 
     def _pointer(self, where: Where, name: str, model: FieldModel, shape: tuple[int, ...]) -> Field:
         """A field that is a pointer, or an array of pointers."""

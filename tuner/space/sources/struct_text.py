@@ -20,18 +20,23 @@ _HEAD = re.compile(
 _TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*)>\s*\Z")
 _INSTANCE = re.compile(r"([\w:]+)(?:<(.*)>)?", re.DOTALL)
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([\w:]+\s*<[^;{}()]*>)\s*;|\btypedef\s+([\w:]+\s*<[^;{}()]*>)\s*(\w+)\s*;")
-_OF_NO_OBJECT = re.compile(r"(?:static|friend)\b")  # declarations that take no place in an object
+_OF_NO_OBJECT = re.compile(r"(?:static|friend|using|typedef)\b")  # declarations that take no place in an object
 _UNREAD = re.compile(r"[(#:=]|\b(?:union|enum|using|typedef)\b")
 _STARS = re.compile(r"(?:\*\s*(?:const|volatile|(?:__)?restrict(?:__)?)?\s*)+\Z")
+_WITH_VALUE = re.compile(r"\A(?!\s*(?:struct|class|union|enum)\b)[^;{}()=]*[\w>*&\]]\s*(?:=\s*)?\Z")
+_ALIGNED = re.compile(r"\b(?:__align__|alignas|_Alignas)\s*\(\s*(\w+)\s*\)")
+_ALIGN = "aligned__"  # begins the word that stands for an alignment
 _NEAR = 400  # characters before a struct that may be its template's
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a struct: its type and name, and the extents of an array as written."""
+    """A member of a struct: its type and name, the extents of an array, and an alignment, as written. The first has
+    also the alignment of the struct."""
 
     parameter: Parameter
     extents: tuple[str, ...] = ()
+    align: str = ""
 
     @property
     def name(self) -> str:
@@ -47,7 +52,7 @@ class Member:
             return re.sub(r"[A-Za-z_]\w*", lambda word: values.get(word[0], word[0]), text)
 
         parameter = replace(self.parameter, type=replaced(self.parameter.type)) if values else self.parameter
-        return Member(parameter, tuple(map(replaced, self.extents)))
+        return Member(parameter, tuple(map(replaced, self.extents)), replaced(self.align))
 
 
 class StructDefinitions:
@@ -56,13 +61,17 @@ class StructDefinitions:
 
     def __init__(self, code: str) -> None:
         self._found: dict[str, _Definition | None] = {}
+        code = _ALIGNED.sub(rf" {_ALIGN}\1 ", code)
         for head in _HEAD.finditer(code):
             body, after = braced(code, head.end() - 1)
             own = re.findall(r"\w+", head["names"].partition(":")[0])[-1:]
-            names = re.findall(r"\w+", after if head["typedef"] else "") + own
+            names = [n for n in re.findall(r"\w+", after if head["typedef"] else "") if not n.startswith(_ALIGN)] + own
             template = _TEMPLATE.search(code, max(0, head.start() - _NEAR), head.start())
             is_special = ":" in head["names"] or head["of"]  # with bases, or a specialisation
             members = None if is_special else _data(body)
+            whole = re.search(rf"\b{_ALIGN}(\w+)", f"{head['names']} {after}")
+            if members and whole:
+                members = (replace(members[0], align=whole[1]), *members[1:])
             for name in dict.fromkeys(names):
                 is_new = members is not None and name not in self._found
                 self._found[name] = _Definition(members or (), _parameters(template)) if is_new else None
@@ -116,15 +125,33 @@ def _data(body: str) -> tuple[Member, ...] | None:
     while "{" in left:
         opening = left.index("{")
         start = max(left.rfind(end, 0, opening) for end in ";}") + 1
-        if "(" not in left[start:opening]:
-            return None
         inner, _ = braced(left, opening)
-        left = f"{left[:start]};{left[opening + len(inner) + 2 :]}"
-    declarations = [each.strip() for each in left.split(";")]
-    data = [each for each in declarations if not re.search(r"\((?!\s*\*)", each) and not _OF_NO_OBJECT.match(each)]
+        after = left[opening + len(inner) + 2 :]
+        if "(" in left[start:opening]:
+            left = f"{left[:start]};{after}"
+        elif _WITH_VALUE.search(left[start:opening]):
+            left = left[:opening] + after
+        else:
+            return None
+    declarations = [_without_values(each.strip()) for each in left.split(";")]
+    if any(re.search(r"\(\s*\*", each) for each in declarations):
+        return None  # a pointer to a function
+    data = [each for each in declarations if "(" not in each and not _OF_NO_OBJECT.match(each)]
     if re.search(r"\bvirtual\b", body) or _UNREAD.search(";".join(data)):
         return None
     return tuple(_members(";".join(data)))
+
+
+def _without_values(declaration: str) -> str:
+    """The declaration of a member without the values that it begins with, as in `int n = 0, *p = nullptr`."""
+    if "=" not in declaration or "(" in declaration.partition("=")[0]:
+        return declaration
+    parts, depth, is_value = list[str](), 0, False
+    for character in declaration:
+        depth += (character in "([{") - (character in ")]}")
+        is_value = (is_value or character == "=") and not (character == "," and depth == 0)
+        parts.append("" if is_value else character)
+    return "".join(parts).strip()
 
 
 def _members(body: str) -> Iterator[Member]:
@@ -133,9 +160,11 @@ def _members(body: str) -> Iterator[Member]:
         kind = re.match(r"(.*?)[\s*]+\w+\s*(?:\[[^\]]*\]\s*)*$", first)
         shared = _STARS.sub("", kind[1]) if kind else ""  # a star belongs to the first alone
         for each in (first, *(f"{shared} {other}" for other in others)):
-            plain = re.sub(r"\[[^\]]*\]", "", each)
+            align = re.search(rf"\b{_ALIGN}(\w+)", declaration)
+            plain = re.sub(rf"\[[^\]]*\]|\b{_ALIGN}\w+", "", each)
             parameter = prototype.parameter(tokens.words(plain))
-            yield Member(parameter, tuple(text.strip() for text in re.findall(r"\[([^\]]*)\]", each)))
+            extents = tuple(text.strip() for text in re.findall(r"\[([^\]]*)\]", each))
+            yield Member(parameter, extents, align[1] if align else "")
 
 
 @functools.lru_cache(maxsize=8)
@@ -177,6 +206,8 @@ def _difference(
     if [field.name for field in fields] != [member.name for member in members]:
         return f"whose fields are {_listed(members)}; list these, in this order"
     for field, member in zip(fields, members, strict=True):
+        if member.align.isdecimal() and int(member.align) != field.align:
+            return f"whose field `{shown(member)}`, or the whole struct, is aligned; write `align: {member.align}`"
         inner = definitions.get(member.parameter.type)
         if field.fields and inner is not None:
             if inner and (message := _difference(field.fields, inner, definitions, types)) is not None:

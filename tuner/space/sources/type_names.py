@@ -12,6 +12,7 @@ _ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*
 _OF_LIBRARIES = {
     "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2",
     "cufftComplex": "float2", "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
+    "dim3": "uint3",
 }  # fmt: skip
 _TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
 
