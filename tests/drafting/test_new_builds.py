@@ -105,9 +105,9 @@ SAID = {
         ["name: x, dtype: float32, shape", "# IMAGE: [false]    # no knob: the kernel's arguments depend on it"],
     ),
     "a number of the source on which the arguments depend": (
-        "#ifndef CACHED\n#define CACHED 1\n#endif\n__kernel void f(__global float *y, __global const float *x, int n, int k\n"
-        "#if CACHED\n, __local float *part\n#endif\n) { int i = get_global_id(0);\n#if CACHED\npart[i % k] = x[i % k];\n"
-        "#endif\nif (i < n) y[i] = x[i % k]; }",
+        "#ifndef CACHED\n#define CACHED 1\n#endif\n__kernel void f(__global float *y, __global const float *x,"
+        "int n, int k\n#if CACHED\n, __local float *part\n#endif\n) { int i = get_global_id(0);\n#if CACHED\n"
+        "part[i % k] = x[i % k];\n#endif\nif (i < n) y[i] = x[i % k]; }",
         'void run(int n, int k) { cl_kernel c = clCreateKernel(p, "f", 0); clSetKernelArg(c, 2, 4, &n);'
         "clSetKernelArg(c, 3, 4, &k); clSetKernelArg(c, 4, k * sizeof(float), NULL);"
         "clEnqueueNDRangeKernel(q, c, 1, 0, &n, 0, 0, 0, 0); }",
