@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import stdev
+from statistics import median, stdev
 from typing import TYPE_CHECKING
 
 from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, ratio
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from tuner.measure.results import Final
 
 FEWEST = 3  # processes that tell how much ratios differ between them
-DEVIATIONS = 2.0  # standard deviations that a difference must exceed: one between processes, or the error of a median
+DEVIATIONS = (
+    4.0  # standard deviations between processes: a smaller difference is a tie. A few processes hardly tell them
+)
 MOST_HIDDEN = 0.05  # a larger relative difference is no tie, however much processes differ
+ERRORS = 2.0  # standard errors by which a median ratio must differ from the limit of a tie
 COMPARED = 1.2  # the slowest ratio from which the deviation between processes is estimated
 
 
@@ -27,9 +30,9 @@ COMPARED = 1.2  # the slowest ratio from which the deviation between processes i
 class Processes:
     """What several processes, each with rounds of the same finalists, say of them.
 
-    `deviation` is the standard deviation between processes of a finalist's median ratio to the fastest. A finalist is
-    tied with the fastest if its median ratio in the rounds of all processes is at most 1 + `margin`: a smaller
-    difference may well be another one in the next process.
+    `deviation` is the standard deviation between processes of a finalist's median ratio to the fastest: the median one
+    of all finalists that are nearly as fast, as one that another program disturbed once has a large one. A finalist is
+    tied with the fastest if its median ratio in the rounds of all processes is at most 1 + `margin`.
     """
 
     fastest: Final
@@ -47,8 +50,7 @@ class Processes:
             if final is not fastest and ratio(fastest.times, final.times).middle <= COMPARED
         ]
         count = len(fastest.by_process)
-        squares = [stdev(part) ** 2 for part in parts] if count > 1 else []
-        deviation = math.sqrt(sum(squares) / len(squares)) if squares else 0.0
+        deviation = median(stdev(part) for part in parts) if parts and count > 1 else 0.0
         least = max(REPEATABLE, REPEATABLE_MS / fastest.time_ms)
         return Processes(fastest, count, deviation, max(least, min(MOST_HIDDEN, DEVIATIONS * deviation)))
 
@@ -66,7 +68,7 @@ class Processes:
         It is not if a median ratio is so near to the limit of a tie that the error of that median may exceed the
         difference.
         """
-        error = DEVIATIONS * self.deviation / math.sqrt(self.count)
+        error = ERRORS * self.deviation / math.sqrt(self.count)
         for final in by_preference:
             if final is self.fastest or (excess := self.excess(final)) <= -error:
                 return True
