@@ -127,7 +127,7 @@ def _valid(times: Times, query: Query, device: str, sizes: Mapping[str, int]) ->
     space, scope, is_here = query.space, query.scope, device == query.device
     valid = [each for each in ranked if space.valid(each.config, scope)]
     trials = [(each.config, each.time_ms) for each in valid]
-    if is_here and query.units and dict(sizes) != dict(scope.sizes):
+    if is_here and query.units and sizes.keys() == scope.sizes.keys() and dict(sizes) != dict(scope.sizes):
         from tuner.tuning.recordings.waves import Conversion
 
         here = Conversion(space, scope.at(sizes), scope, query.units).time_ms
