@@ -98,7 +98,7 @@ def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: 
         ("gemm16_nt/wgmma_split", HALVES, {"together": 4, "clusters": 4}),
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 4, "clusters": 4}),
         ("gemm16/wgmma_split", HALVES, {"together": 7}),
-        ("gemm16/wgmma_turned", HALVES, {**SMALL_TILES["gemm16/wgmma_turned"], "together": 3, "clusters": 2}),
+        ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 3, "clusters": 2}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
         ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
     ],
