@@ -80,7 +80,11 @@ class DraftedReference:
         if not sums or not any(self._is_short(p) for p in self._arguments.arrays if self._facts.role(p)[0] != "in"):
             return []
         size = self._extents[-1]
-        return [f"  # tolerance: 16 * epsilon * {size}    # if each output is a sum of {size} terms; else 16 epsilon"]
+        of_positive = f"{{rtol: 2 * epsilon * (4 + sqrt({size}))}}"
+        return [
+            f"  # tolerance: 16 * epsilon * {size}    # if each output is a sum of {size} terms; else 16 epsilon",
+            f"  # tolerance: {of_positive}    # if the terms are positive, such as squares: docs/comparison.md",
+        ]
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:
