@@ -660,7 +660,7 @@ def multiply(arrays: Any, stream: Any, alpha: float, beta: float) -> None:
 def with_library(products: Path, host: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Records of stages that nobody has built, on a host with a vendor's library."""
     launch = ProductLaunch(multiply, lambda key: pytest.fail("of arrays on the host, no addresses are passed"))
-    monkeypatch.setattr(type(host), "product", lambda self, product, specs: launch)
+    monkeypatch.setattr(type(host), "product", lambda self, product, specs, algorithm: launch)
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     with (products / "operation.yaml").open("a") as file:
         file.write("library: gemm\n")
