@@ -207,3 +207,24 @@ def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_pa
     assert (done := tune("validate", tmp_path / "f.yaml", "--compile")).status == 0, done.err  # as large as NVRTC says
     (tmp_path / "f.yaml").write_text(answered.replace(", align: 64", ""))
     assert "is aligned; write `align: 64`" in tune("validate", tmp_path / "f.yaml").err
+
+
+def test_the_flag_of_a_loop_may_be_in_a_struct(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.c").write_text(
+        "typedef struct { int *x, *going; int n; } S;\n"
+        "void lower(S s) { for (int i = 0; i < s.n; i++) if (s.x[i] > LEAST) { s.x[i] -= 1; *s.going = 1; } }\n"
+    )
+    fields = [{"name": "x", "array": "x"}, {"name": "going", "array": "going"}, {"name": "n", "dtype": "int32"}]
+    x = array("x", "int32", ["n"], "inout") | {"fill": {"integers": [1, 9]}}
+    arguments = [x, array("going", "int32", ["1"], "scratch"), {"name": "s", "fields": fields}]
+    data = {
+        "title": "until none is above 1",
+        "operation": {"sizes": {"n": None}, "arguments": arguments, "reference": "0 * x + 1"},
+        "source": "f.c",
+        "steps": [{"while": "going", "most": 20, "steps": [{"kernel": "lower", "arguments": ["s"]}]}],
+        "parameters": {"LEAST": [1]},
+        "default": {"LEAST": 1},
+    }
+    (tmp_path / "f.yaml").write_text(json.dumps(data, indent=1))
+    done = tune(tmp_path / "f.yaml", "100", "--device", "host", "--budget", "1")
+    assert done.status == 0, done.err

@@ -145,7 +145,8 @@ class LoopReader:
                 "is set to 0 before each pass",
             )
         steps = [written for written in self.written if written.where[: len(loop)] == loop]
-        if not any(written.model.arguments is None or name in written.model.arguments for written in steps):
+        takers = {name, *(a.name for a in self._operation.arguments if name in a.reaches)}
+        if not any(written.model.arguments is None or takers & {*written.model.arguments} for written in steps):
             raise self.document.error(where, f"no step of the loop takes {name}, so it would stay 0; name it in one")
 
     def _given_pairs(self, where: Where, swap: list[object]) -> list[Pair]:
