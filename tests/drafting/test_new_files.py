@@ -62,21 +62,24 @@ __global__ void g(float *y) {{ y[0] = OTHER + HIDDEN; }}
 
 
 def test_arrays_of_structs_of_one_type_are_arrays_of_numbers(tmp_path: Path, tune: Tune) -> None:
-    """A constant pointer may be written to; flags are those that the kernel reads, not host code or other kernels."""
+    """A constant pointer may be written to. One that is read by `->` has one element. Flags are those that the kernel
+    reads, not host code or other kernels."""
     code = f"""\
 struct Complex {{ double re, im; }};
 struct Body {{ float x, y, z; }};
+struct Corner {{ int x, y; }};
+struct Box {{ Corner low, high; }};
 __global__ void other(float *y) {{
 #ifdef OF_OTHER
     y[0] = 1;
 #endif
 }}
-__global__ void f(Complex *const __restrict__ y, const Complex *x, const Body *b, int n) {{
+__global__ void f(Complex *const __restrict__ y, const Complex *x, const Body *b, Box *box, int n) {{
     {I}
 #ifdef FAST
     if (i < n) y[i].re = x[i].im;
 #else
-    if (i < n) y[i].re = x[i].im + b[i].z;
+    if (i < n) y[i].re = x[i].im + b[i].z * (box->high.x - box->low.x);
 #endif
 }}
 int main() {{
@@ -86,8 +89,11 @@ int main() {{
 }}
 """
     data, text = drafted(tmp_path, tune, code, "--entry", "f")
-    arrays = [(a["dtype"], a["shape"], a["role"]) for a in data["operation"]["arguments"][:3]]
-    assert arrays == [("complex128", ["n"], "out"), ("complex128", ["n"], "in"), ("float32", ["n", 3], "in")]
+    arrays = [(a["dtype"], a["shape"], a["role"]) for a in data["operation"]["arguments"][:4]]
+    assert arrays[:2] == [("complex128", ["n"], "out"), ("complex128", ["n"], "in")]
+    assert arrays[2:] == [("float32", ["n", 3], "in"), ("int32", [1, 4], "in")]
+    assert "its elements are of Box: which numbers?" in text
+    assert "# bytes: 44 * n + 16 * 1 " in text
     assert {*data["parameters"]} == {"FAST", "block_size_x"}
     compiled(tmp_path, tune, text)
 

@@ -50,7 +50,8 @@ class DraftedArguments:
             ask = f"which values has it: sizes, options, expressions of them{pair}"
             if by_value.is_empty(keys):
                 return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
-            return f"    - {keys[0]}{asked(ask)}" + "".join(f"\n      {line}" for line in keys[1:])
+            question = asked(ask) if by_value.is_open(keys) else ""
+            return f"    - {keys[0]}{question}" + "".join(f"\n      {line}" for line in keys[1:])
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
             asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")
@@ -112,6 +113,10 @@ class DraftedArguments:
                 asks.append("is it one element per block? then declare what is compared, such as its sum, in `derive:`")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
+                is_whole = bool(numbers and numbers[0] in DTYPES and DTYPES[numbers[0]].kind == "integer")
+                if is_whole and not fill and not more:
+                    such = "such as fill: {python: data.py:make}"
+                    more = [f"its elements are of {parameter.type}: which numbers? {such}"]
                 body, asks = body + fill, asks + more
         if parameter.name in self.told.values:
             body += f", value: {word(self.told.values[parameter.name])}"

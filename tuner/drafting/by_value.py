@@ -78,15 +78,26 @@ def fields(
     return found if len(found) == len(members) else None
 
 
-def _numbers(members: Sequence[Member], evaluated: Evaluated, known: Collection[str]) -> tuple[str, int] | None:
+def is_open(keys: Sequence[str]) -> bool:
+    """Whether an argument by value has a number that nothing tells, for which 1 stands."""
+    return any(re.search(r"\bvalue: \[?1\b", line) for line in keys)
+
+
+def _numbers(
+    members: Sequence[Member], get: Members, evaluated: Evaluated, known: Collection[str]
+) -> tuple[str, int] | None:
     """The dtype of all numbers of a struct of these members, and how many there are; None if they differ."""
-    dtypes = {member.parameter.type if member.parameter.type in known else member.parameter.dtype for member in members}
-    first, count = dtypes.pop(), 0
+    dtypes, count = set[str | None](), 0
     for member in members:
-        extents = [evaluated(extent) for extent in member.extents]
-        if member.parameter.is_pointer or not all(map(str.isdecimal, extents)):
+        parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
+        if parameter.is_pointer or not all(map(str.isdecimal, extents)):
             return None
-        count += member.parameter.width * math.prod(map(int, extents))
+        own = (parameter.type if parameter.type in known else parameter.dtype, parameter.width)
+        inner = get(parameter.type) if own[0] is None else None
+        dtype, number = (_numbers(inner, get, evaluated, known) or (None, 0)) if inner else own
+        dtypes.add(dtype)
+        count += number * math.prod(map(int, extents))
+    first = dtypes.pop()
     return None if dtypes or first is None else (first, count)
 
 
@@ -242,7 +253,7 @@ class Structs:
         if (part := _COMPLEX.fullmatch(parameter.type)) and parameter.stars == 1:
             return f"complex{64 if part[1] == 'float' else 128}", 1
         members = self._of_array(parameter)
-        found = _numbers(members, self.evaluated, self._types) if members else None
+        found = _numbers(members, self.get, self.evaluated, self._types) if members else None
         if members and found and _is_complex(members):
             return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
         return found

@@ -356,6 +356,8 @@ class Facts:
 
     def element_bytes(self, parameter: Parameter) -> int:
         """The bytes of an element of an array; 4 per scalar if its type is unknown."""
+        if parameter.dtype is None and (whole := self.struct_bytes(parameter)):
+            return whole
         return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
 
     @cached_property

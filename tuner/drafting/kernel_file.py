@@ -206,7 +206,7 @@ class KernelFile:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
         types = aliases(self._with_defaults if has_several(self.text) else self.text)
-        body = expanded(step.body, self.text, [p.name for p in step.parameters or ()])
+        body = _without_arrows(expanded(step.body, self.text, [p.name for p in step.parameters or ()]), step)
         if step.parameters is None and (plain := self._of_defaults.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # conditions on macros of the text are in its list
         elif "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
@@ -240,6 +240,18 @@ class KernelFile:
             )
             known |= {p.name: p for p in every if p.dtype is not None}
         return step.parameters and tuple(p if p.type else known.get(p.name, p) for p in step.parameters)
+
+
+def _without_arrows(body: Sequence[str], step: Prototype) -> tuple[str, ...]:
+    """The tokens of a body with `p[0].x` in the place of `p->x`, for the parameters of a kernel."""
+    names, found = {p.name for p in step.parameters or () if p.is_pointer is not False}, list[str]()
+    for at, word in enumerate(body):
+        is_arrow = word == ">" and body[at - 1] == "-" and body[at - 2] in names and body[at - 3 : at - 2] != (".",)
+        if is_arrow:
+            found[-1:] = ["[", "0", "]", "."]
+        else:
+            found.append(word)
+    return tuple(found)
 
 
 def _language(text: str) -> str:
