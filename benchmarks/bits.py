@@ -1,10 +1,12 @@
-"""The cost of the digests that tell which configurations have equal bits, as a share of the time of tuning.
+"""Which configurations have equal bits, and what the digests that tell it cost, as a share of the time of tuning.
 
     python benchmarks/bits.py --device opencl
 
 Random configurations of some kernels are built and measured as in a search. Per configuration, the table has the
 seconds of its build, those of its verification and timed runs, and those of the digests among the latter: their number
-times what one takes by itself. The share is that of all digests in builds and runs.
+times what one takes by itself. The share is that of all digests in builds and runs. Then it has the number of
+configurations that were right, of their classes of equal bits, of the configurations in the largest class, and of those
+whose bits differ from run to run.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -21,12 +24,12 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.measure import benchmark
 from tuner.measure.benchmark import Bench
-from tuner.measure.results import BUILD
+from tuner.measure.results import BUILD, Outcome
 from tuner.measure.verify.bits import RunBits
 from tuner.search.listing import listed
 from tuner.space import parsing
-from tuner.space.config import Config
 from tuner.space.scope import Scope
+from tuner.space.values import bit_classes
 
 REPEATS, COUNT = 21, "count"
 ON_PROCESSORS = {
@@ -38,6 +41,7 @@ ON_PROCESSORS = {
         "gallery/histogram": "1048576",
         "gallery/convolution": "512x512",
         "sgemm/07_tiled_1xn": "256",
+        "gallery/softmax": "1024x1024",
     },
 }
 ON_GPUS = {
@@ -48,6 +52,10 @@ ON_GPUS = {
     "gallery/convolution": "4096x4096",
     "sgemm/07_tiled_1xn": "4096",
     "sgemm/12_warptiled": "1024",
+    "sgemm/16_stream_k": "1024",
+    "gallery/softmax": "4096x4096",
+    "gallery/scan": "16777216",
+    "gallery/layer_norm": "4096x4096",
 }
 
 
@@ -68,7 +76,7 @@ def main() -> None:
     os.environ["TUNER_CACHE"] = tempfile.mkdtemp()
     kind = devices.split(options.device)[0]
     vars(benchmark)["RunBits"] = Counted
-    print(f"{'kernel':28} {'build s':>9} {'runs s':>9} {'digests s':>10} {'share':>7}")
+    print(f"{'kernel':28} {'build s':>9} {'runs s':>9} {'digests s':>10} {'share':>7}  right classes largest vary")
     sums = [0.0, 0.0, 0.0]
     for kernel, size in ON_PROCESSORS.get(kind, ON_GPUS).items():
         space, device = catalog.load(kernel), devices.open_device(options.device)
@@ -77,16 +85,24 @@ def main() -> None:
         bench, pool = Bench(device, space, scope), listed(space, scope)
         count = min(options.configurations, len(pool))
         chosen = np.random.default_rng(49).choice(len(pool), count, replace=False)
-        found = [_cost(bench, pool.config(int(row))) for row in chosen]
+        outcomes = [bench.measure(pool.config(int(row))) for row in chosen]
+        found = [_cost(bench, outcome) for outcome in outcomes]
         build, runs, added = (sum(each[column] for each in found) / len(found) for column in range(3))
-        print(f"{kernel:28} {build:9.4f} {runs:9.4f} {added:10.5f} {added / (build + runs):7.2%}", flush=True)
+        line = f"{kernel:28} {build:9.4f} {runs:9.4f} {added:10.5f} {added / (build + runs):7.2%}"
+        print(f"{line}  {_classes(outcomes)}", flush=True)
         sums = [total + value for total, value in zip(sums, (build, runs, added), strict=True)]
     print(f"{'all':28} {sums[0]:9.4f} {sums[1]:9.4f} {sums[2]:10.5f} {sums[2] / (sums[0] + sums[1]):7.2%}")
 
 
-def _cost(bench: Bench, config: Config) -> tuple[float, float, float]:
+def _classes(outcomes: Sequence[Outcome]) -> str:
+    """How many configurations were right, their classes, the configurations in the largest, and those that vary."""
+    bits = [{name: each for name, each in o.bits.items() if name != COUNT} for o in outcomes if o.failure is None]
+    sizes = [len(each) for each in bit_classes.classes(dict(enumerate(bits)))]
+    return f"{len(bits):5} {len(sizes):7} {max(sizes, default=0):7} {sum(map(bit_classes.do_vary, bits)):4}"
+
+
+def _cost(bench: Bench, outcome: Outcome) -> tuple[float, float, float]:
     """The seconds of the build, of verification and runs, and of the digests among these."""
-    outcome = bench.measure(config)
     runs = sum(seconds for stage, seconds in outcome.seconds.items() if stage != BUILD)
     return outcome.seconds.get(BUILD, 0.0), runs, int(outcome.bits.get(COUNT, "0")) * _digest_seconds(bench)
 
