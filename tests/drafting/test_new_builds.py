@@ -97,6 +97,11 @@ SAID = {
         "#ifndef REAL\n#define REAL double\n#endif\n"
         "__kernel void f(__global REAL *y) { y[get_global_id(0)] = 1; }", "", ["name: y, dtype: float64"],
     ),
+    "a flag that chooses the type of the arguments": (
+        "#ifdef DOUBLES\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
+        "__kernel void f(__global real *y) { y[get_global_id(0)] = 1; }", "",
+        ["name: y, dtype: float32", "# DOUBLES: [false]    # no knob: the kernel's arguments depend on it"],
+    ),
     "a flag on which the arguments depend": (
         "__kernel void f(__global float *y,\n#ifdef IMAGE\nimage2d_t x\n#else\n__global const float *x\n#endif\n) "
         "{ int i = get_global_id(0);\n#ifdef IMAGE\ny[i] = read_imagef(x, s, WIDTH).x;\n#else\ny[i] = x[i];\n#endif\n}",

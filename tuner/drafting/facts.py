@@ -59,7 +59,8 @@ class Facts:
         if file.untold:
             file.build_with(defined(self._host_texts))
             self.steps = file.steps
-        self.defined, self.flags_of_parameters = file.defined, file.flags_of_parameters
+        self.defined, of_list = file.defined, file.flags_of_parameters
+        self.flags_of_parameters = [*of_list, *(name for name in file.flags_of_types if name not in of_list)]
         self.tested_by_parameters = file.tested_by_parameters
         if len(self.steps) > 1 and self.launches:
             from tuner.drafting.host.passed import by_host

@@ -143,6 +143,27 @@ class KernelFile:
         """The flags on which the list of a kernel's parameters depends."""
         return [name for name in self.tested_by_parameters if name in self.untold and name not in self.defined]
 
+    @property
+    def flags_of_types(self) -> list[str]:
+        """The flags that choose the type of an argument, as in `#ifdef DOUBLES` around two `typedef`."""
+        if not has_several(self.text):
+            return []
+        plain, left = self._types(self._text_of_plain_build), sorted(self.untold - {*self.defined})
+        found = list[str]()
+        for name in left[:MOST_FLAGS]:
+            head = "".join(f"#define {each} 1\n" for each in (*self.defined, name))
+            text = without(head + self.text, {*self.untold, _NO_NAME} - {*self.defined, name})
+            if any(plain.get(each, kind) != kind for each, kind in self._types(text).items()):
+                found.append(name)
+        return found
+
+    def _types(self, text: str) -> dict[tuple[str, str], str]:
+        """The built-in types of the arguments that have one in a build, by kernel and name."""
+        types, names = aliases(text), {step.qualified for step in self.steps}
+        every = [(each, p) for each in prototypes(text) if each.qualified in names for p in each.parameters or ()]
+        found = {(each.qualified, p.name): resolved(p.type, types) for each, p in every}
+        return {key: kind for key, kind in found.items() if Parameter("", kind, False, False).dtype is not None}
+
     @cached_property
     def tested_by_parameters(self) -> list[str]:
         """The names in the conditions within the list of a kernel's parameters."""
