@@ -89,6 +89,16 @@ def test_no_gain_is_claimed_between_times_that_are_launch_overhead(
     assert gain in told.out, told.err
 
 
+def test_a_gain_that_a_busy_machine_distorts_has_that_by_the_shortest_times(tune: Tune, tmp_path: Path) -> None:
+    remark = "; 4 x by the shortest times, which a busy machine distorts less\n"
+    of_default = {"time_ms": 1.0, "default_ms": 9.0, "default_spread": 0.8}
+    for size, least_gain, is_told in ((64, 4.0, True), (128, 8.5, False)):
+        Store(KERNEL, tmp_path).add(at(size, "Fast", **of_default, least_gain=least_gain))
+        told = tune("best", KERNEL, str(size), "--device", "Fast", "--results", tmp_path)
+        gain = "9.00 x as fast as the default (9 ms, spread 80.0%)"
+        assert told.out.endswith(gain + (remark if is_told else "\n")), told.out
+
+
 @pytest.mark.slow
 def test_trials_without_a_record_are_told_with_the_command_that_makes_one(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")

@@ -55,16 +55,6 @@ def test_nothing_is_said_of_finals_that_agree_with_the_search_and_have_a_clear_w
     assert list(conclusions.of(doubtful, GPU)) == []
 
 
-def test_a_busy_machine_that_lengthens_the_default_most_distorts_the_gain() -> None:
-    found = selection((1.0, 1.0), (4.0, 4.0))
-    best, default = found.finalists
-    assert list(conclusions.of(found, GPU, default.trial)) == []
-    busy = replace(default, final=Final((*default.final.times[:4], *[9.0] * 5)))  # half of its runs were interrupted
-    (said,) = conclusions.of(replace(found, finalists=[best, busy]), GPU, default.trial)
-    gains = "9 x by the medians, 4 x by the least times of both"
-    assert said == f"a busy machine distorts the gain over the default: {gains}"
-
-
 def test_what_lies_within_the_spread_is_a_tie_and_named() -> None:
     tied = selection((1.0, 1.0), (1.004, 1.004), (1.2, 1.2), spread=0.01)
     assert [finalist.trial.config for finalist in conclusions.ties(tied)] == [{"v": 1}]

@@ -36,14 +36,14 @@ class Record:
     device's ceilings named by `peak` and `memory`, if these had been measured (`store.rates`).
 
     The finals measured in `rounds` interleaved rounds. `spread` and `energy_spread` are interquartile ranges over
-    medians. `next` are the runners-up. `default_ms` and `default_spread` are of the space's default; `default_ties`
-    is True if it is indistinguishable from the best. A default that is too slow for the finals has its time from the
-    search. `library` is the vendor library's default algorithm, `best_library` its fastest, both from the same
-    rounds; `vs_library` and `vs_best_library` are their times over this record's. `launch_ms` is the launch overhead,
-    None if it is negligible or on a CPU. `clock_mhz` and `throttled` describe the device during the finals.
-    `sustained` has measurements over seconds of back-to-back runs. A key is a runner (`record_rules.RUNNERS`), and its
-    value has `time_ms`, `clock_mhz` and `power_w` (W). `conclusions` are the sentences that `tune` printed
-    (`tuning.conclusions`).
+    medians. `next` are the runners-up. `default_ms` and `default_spread` are of the space's default; `default_ties` is
+    True if it is indistinguishable from the best; `least_gain` is its shortest time over the best's. A default that is
+    too slow for the finals has its time from the search. `library` is the vendor library's default algorithm,
+    `best_library` its fastest, both from the same rounds; `vs_library` and `vs_best_library` are their times over this
+    record's. `launch_ms` is the launch overhead, None if it is negligible or on a CPU. `clock_mhz` and `throttled`
+    describe the device during the finals. `sustained` has measurements over seconds of back-to-back runs. A key is a
+    runner (`record_rules.RUNNERS`), and its value has `time_ms`, `clock_mhz` and `power_w` (W). `conclusions` are the
+    sentences that `tune` printed (`tuning.conclusions`).
 
     `error` and `bound` are the verification's. `verified` is the kind of reference, or the text `none` if there was no
     reference. In an imported record, these three fields are None. The outputs were right on `input_sets` sets of
@@ -76,7 +76,7 @@ class Record:
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
     `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is
     the version of the measurement protocol (`measure.method`). `conditions` are those of `devices.conditions`. Older
-    records lack `verified`, `code`, `default_spread`, `launch_ms` and `local_memory`.
+    records lack `verified`, `code`, `default_spread`, `least_gain`, `launch_ms` and `local_memory`.
     """
 
     device: str
@@ -132,6 +132,7 @@ class Record:
     vs_best_library: float | None = None
     sustained: dict[str, dict[str, float | None]] = field(default_factory=dict)
     default_spread: float | None = None
+    least_gain: float | None = None
     launch_ms: float | None = None
     conclusions: list[str] = field(default_factory=list)
     compared_runs: int | None = None

@@ -140,7 +140,7 @@ FIELDS: Mapping[str, Rule] = {
     "accepted_mutants": _optional(_TEXTS),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),
     **dict.fromkeys(("default_ms", "launch_ms"), _optional(_TIME)),
-    **dict.fromkeys(("default_spread", "energy_spread", "fault_rate"), _optional(_NUMBER)),
+    **dict.fromkeys(("default_spread", "least_gain", "energy_spread", "fault_rate"), _optional(_NUMBER)),
     "conclusions": _PARAGRAPHS,
     "default_ties": Rule(lambda value: isinstance(value, bool), "true or false"),
     **dict.fromkeys(("registers", "spills", "local_memory", "compared_runs"), _optional(_COUNT)),

@@ -24,6 +24,7 @@ CONFIDENCE = 0.99  # of the interval of a median
 # smaller difference in one process says nothing of the next.
 REPEATABLE = 0.005
 REPEATABLE_MS = 0.0002  # the same for runs of some microseconds, whose times of equal code differ by as much
+DISTORTED = 0.1  # relative difference of two gains, by the medians and by the shortest times
 MOST_HIDDEN = 0.1  # relative difference in the same rounds that is no tie, however noisy the times are
 Comparison = Literal["faster", "slower", "as fast", "undecided"]  # what an interval says of a time and another one
 DIFFERENT: tuple[Comparison, ...] = ("faster", "slower")
@@ -105,6 +106,18 @@ def of_default(record: Record) -> str:
     if record.default_ties or record.default_spread is not None:
         return tie_or_noisy(record.time_ms, record.default_ms) if record.default_ties else ""
     return of_medians(record.time_ms, record.spread, record.default_ms, None)
+
+
+def undistorted_gain(record: Record) -> float | None:
+    """The gain over the default by the shortest times, if the gain by the medians is distorted; else None.
+
+    Other programs interrupt a long run more often than a short one, so they lengthen the medians unequally.
+    """
+    if record.least_gain is None or record.default_ms is None:
+        return None
+    by_medians = record.default_ms / record.time_ms
+    is_distorted = abs(by_medians - record.least_gain) > DISTORTED * min(by_medians, record.least_gain)
+    return record.least_gain if is_distorted else None
 
 
 def interval(values: Sequence[float]) -> Interval:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
     from tuner.tuning.finals.finalist import Finalist
     from tuner.tuning.finals.selection import Selection
-    from tuner.tuning.ledger.trial import Trial
 
 REASONS = {  # why a configuration is the best of those that are tied
     "record": "the record that is there stays",
@@ -24,7 +23,6 @@ REASONS = {  # why a configuration is the best of those that are tied
     "registers": "the best takes fewer registers",
     "name": "the best's name comes first",
 }
-DISTORTED = 0.1  # relative difference of two gains, by the medians and by the least times
 LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead
 
 
@@ -37,8 +35,8 @@ def ties(selection: Selection) -> list[Finalist]:
     return [each for each in selection.finalists[1:] if each in tied]
 
 
-def of(selection: Selection, device: DeviceInfo, default: Trial | None = None) -> Iterator[str]:
-    """The conclusions, as one text each; none if nothing is remarkable. `default` is the trial of the default."""
+def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
+    """The conclusions, as one text each; none if nothing is remarkable."""
     if not selection.finalists:
         return
     tied = ties(selection)
@@ -46,9 +44,6 @@ def of(selection: Selection, device: DeviceInfo, default: Trial | None = None) -
         yield difference
     if tied:
         yield _tie(selection.finalists[0], tied, selection.decided_by)
-    untied = (each for each in selection.finalists[1:] if each.trial == default and each not in tied)
-    if distorted := _distorted_gain(selection.finalists[0], next(untied, None)):
-        yield distorted
     best_ms, launch_ms = selection.finalists[0].final.time_ms, selection.finals.launch_ms
     if launch_ms is not None and best_ms < LAUNCHES * launch_ms:
         yield (
@@ -90,23 +85,6 @@ def _others(ratios: Sequence[float], one: str, several: str) -> str:
     if len(ratios) == 1:
         return f"1 other {one} ({least}) is"
     return f"{len(ratios)} other {several} ({least} to {most}) are"
-
-
-def _distorted_gain(best: Finalist, default: Finalist | None) -> str:
-    """That a busy machine distorts the gain over the default, if the least times give another one; else empty.
-
-    Other programs interrupt a long launch more often than a short one, so they lengthen the medians unequally.
-    """
-    if default is None:
-        return ""
-    by_medians = default.final.time_ms / best.final.time_ms
-    by_least = min(default.final.times) / min(best.final.times)
-    if abs(by_medians - by_least) <= DISTORTED * min(by_medians, by_least):
-        return ""
-    return (
-        f"a busy machine distorts the gain over the default: {by_medians:.3g} x by the medians, {by_least:.3g} x by "
-        "the least times of both"
-    )
 
 
 def _difference(selection: Selection, device: DeviceInfo, tied: Sequence[Finalist]) -> str | None:

@@ -136,6 +136,7 @@ def record(
         energy_spread=final.energy_spread,
         default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
         default_spread=default_final.spread if default_final else None,
+        least_gain=min(default_final.times) / min(final.times) if default_final else None,
         launch_ms=None if device.on_processor else finals.launch_ms,
         default_ties=default is not None and _ties(default, selection, worker),
         clock_mhz=finals.clock_mhz,
@@ -152,7 +153,7 @@ def record(
         accepted_mutants=finals.accepted_mutants if by != "none" else None,
         verified=FIXED if by != "none" and op.has_drawn_files else by,
         code=rendering.code(worker.task.space),
-        conclusions=_conclusions(selection, device, method, default),
+        conclusions=_conclusions(selection, device, method),
         conditions=dict(device.conditions.values),
     )
 
@@ -201,10 +202,10 @@ def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
     return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
 
 
-def _conclusions(selection: Selection, device: DeviceInfo, method: Method, default: Trial | None) -> list[str]:
+def _conclusions(selection: Selection, device: DeviceInfo, method: Method) -> list[str]:
     """The conclusions about the first objective, with lines cut to the length that a record allows."""
     is_time = method.objectives[0] == "time"
-    texts = conclusions.of(selection, device, default) if is_time else conclusions.of_energy(selection)
+    texts = conclusions.of(selection, device) if is_time else conclusions.of_energy(selection)
     said = (text.split("\n") for text in texts)
     return ["\n".join(line[: LONGEST_TEXT - 1] for line in lines) for lines in said]
 
