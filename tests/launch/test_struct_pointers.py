@@ -209,6 +209,18 @@ def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_pa
     assert "is aligned; write `align: 64`" in tune("validate", tmp_path / "f.yaml").err
 
 
+def test_what_functions_write_that_get_the_struct_is_no_input(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.cu").write_text(
+        "struct Grid { float *out, *in; int *at; int n; __device__ float get(int i) const { return in[at[i]]; } };\n"
+        "__device__ void put(Grid *g, int i, float value) { g->out[i] = value; }\n"
+        "__global__ void f(Grid g) { int i = blockIdx.x * 64 + threadIdx.x; if (i < g.n) put(&g, i, g.get(i)); }\n"
+    )
+    assert tune("new", tmp_path / "f.cu").status == 0
+    text = (tmp_path / "f.yaml").read_text()
+    assert re.findall(r"name: (\w+), .* role: (\w+)", text) == [("out", "out"), ("g_in", "in"), ("at", "in")]
+    assert re.search(r"name: out,.*# \? in, out or inout\?", text)
+
+
 def test_the_flag_of_a_loop_may_be_in_a_struct(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "f.c").write_text(
         "typedef struct { int *x, *going; int n; } S;\n"

@@ -378,7 +378,9 @@ class Facts:
         if parameter.is_const:
             return "in", []
         if parameter.name not in self._known_roles:
-            self._known_roles[parameter.name] = self._role(parameter)
+            handed_on = next((e for e in self.pointers if e.array.name == parameter.name and e.is_handed_on), None)
+            found = self._role(parameter) if handed_on is None else self._role_in_functions(handed_on)
+            self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]
 
     def _role(self, parameter: Parameter) -> tuple[str, list[str]]:
@@ -386,6 +388,14 @@ class Facts:
         if len(self.steps) > 1 and roles.role(parameter.name, " ".join(first.body), self._calls) == ("out", []):
             return "out", []  # what later steps read is written before
         return roles.role(parameter.name, self.body, self._calls)
+
+    def _role_in_functions(self, pointer: StructPointer) -> tuple[str, list[str]]:
+        """The role of an array in a struct that functions of the source get as a whole."""
+        name, member = pointer.array.name, pointer.path[-1]
+        # Also without a struct, as functions of the struct read it; a local variable of that name costs a question.
+        of_functions = re.sub(rf"(?:\b\w+ (?:\.|- >) )?\b{member}\b", name, " ; ".join(self._of_functions))
+        role, asks = roles.role(name, f"{self.body} ; {of_functions}", self._calls)
+        return role, asks or ([] if role == "in" else ["in, out or inout?"])
 
     def roles_in(self, step: Prototype) -> dict[str, str]:
         """The roles of the arrays of a step, as that step alone uses them."""

@@ -32,14 +32,15 @@ class StructField:
 @dataclass(frozen=True)
 class StructPointer:
     """A pointer in a struct: the kernel's parameter that has it; the names of the fields that lead to it, the last its
-    own; its number in an array of pointers, else None; the array that it points to, as a parameter of its own; and the
-    number of the first field."""
+    own; its number in an array of pointers, else None; the array that it points to, as a parameter of its own; the
+    number of the first field; and whether functions get the whole struct."""
 
     parameter: str
     path: tuple[str, ...]
     place: int | None
     array: Parameter
     number: int
+    is_handed_on: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -62,7 +63,7 @@ def pointers(steps: Sequence[Prototype], members: Members, extent: Callable[[str
             for pointer in _pointers(parameter.name, (), own, members, extent):
                 words = re.escape(" ".join(pointer.words[: 2 * len(pointer.path) + 1]))
                 if whole or re.search(rf"\b{words}\b", bodies):
-                    found.append(pointer)
+                    found.append(replace(pointer, is_handed_on=whole))
     constant = [each for each in found if _is_read_as_const(each, given, members)]
     found = [replace(e, array=replace(e.array, is_const=True)) if e in constant else e for e in found]
     names = Counter("_".join(_ending(each)) for each in found)
