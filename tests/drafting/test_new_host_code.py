@@ -236,7 +236,8 @@ def test_a_block_beyond_every_device_is_drafted_smaller(tmp_path: Path, tune: Tu
 
 
 def test_an_array_of_structs_is_an_array_of_their_bytes(tmp_path: Path, tune: Tune) -> None:
-    """As C lays them out, with the host's number of elements; one with a pointer stays a question."""
+    """As C lays them out, with the host's number of elements, and with code that makes inputs; one with a pointer is a
+    question."""
     code = """
     #define K 3
     struct Point { char kind; double at[K]; float2 speed; };
@@ -252,6 +253,11 @@ def test_an_array_of_structs_is_an_array_of_their_bytes(tmp_path: Path, tune: Tu
     assert arrays == [("uint8", ["n", 48]), ("uint8", ["n", 40]), ("uint8", ["n"])]
     assert "its elements are of Point: which bytes? such as fill: {python: data.py:make}" in text
     assert "its elements are of Node, a struct with the pointer next: let a first step write them, as" in text
+    names: dict[str, Any] = {}
+    exec("\n".join(line[4:] for line in text.partition("# The beginning of data.py")[2].splitlines()[1:]), names)
+    made = names["make"](None, n=5)
+    assert {name: (array.dtype, array.shape) for name, array in made.items()} == {"points": ("uint8", (5, 40))}
+    assert {name: names["Point"].fields[name][1] for name in names["Point"].names} == {"kind": 0, "at": 8, "speed": 32}
     (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
     assert tune("validate", tmp_path / "f.yaml").status == 0
 

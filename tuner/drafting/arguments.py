@@ -38,6 +38,24 @@ class DraftedArguments:
             *(self._constant(parameter, extents) for parameter, extents in self.facts.constants.values()),
         ]
 
+    def data(self) -> list[str]:
+        """Comments: the beginning of a file data.py, which makes the inputs whose elements are structs."""
+        dtypes, made, given = dict[str, str](), list[str](), list[str]()
+        for array in self.arrays:
+            own = {} if self.facts.structs.numbers(array) else self.facts.numpy_dtypes(array)
+            if own and self.facts.role(array)[0] != "out":
+                name, shape = name_of(array), self.shape(array.name)
+                extents = f"({', '.join(shape)})" if len(shape) > 1 else shape[0]
+                made.append(f"    {name} = np.zeros({extents}, {[*own][-1]})  # set its fields, such as by rng")
+                given.append(f'"{name}": {name}.view(("uint8", {self.facts.struct_bytes(array)}))')
+                dtypes |= own
+        if not made:
+            return []
+        lines = ["import numpy as np", "", *(f"{name} = {text}" for name, text in dtypes.items()), ""]
+        lines += [f"def make(rng, *, {', '.join(self.extents)}, **_):", *made, f"    return {{{', '.join(given)}}}"]
+        head = "# The beginning of data.py, for `fill: {python: data.py:make}`, with the compiler's offsets:"
+        return [head, *(f"#   {line}".rstrip() for line in lines)]
+
     def _argument(self, parameter: Parameter) -> str:
         if parameter.kind:
             is_image = parameter.kind == "image"
@@ -99,7 +117,8 @@ class DraftedArguments:
                 parts = [str(number)]
                 if role in ("in", "inout"):
                     asks.append(
-                        f"its elements are of {parameter.type}: which bytes? such as fill: {{python: data.py:make}}"
+                        f"its elements are of {parameter.type}: which bytes? such as fill: {{python: data.py:make}}, "
+                        "which the end of this file begins"
                     )
             elif parameter.is_pair:
                 asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(shape)}]?")

@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
@@ -107,30 +107,78 @@ def _is_complex(members: Sequence[Member]) -> bool:
     return names in (["re", "im"], ["r", "i"], ["real", "imag"])
 
 
-def _size(members: Sequence[Member], get: Members, evaluated: Evaluated, opencl: bool) -> tuple[int, int] | None:
-    """The bytes and the alignment of a struct of these members, as the language lays it out; None if a member is
-    unknown."""
-    total, largest = 0, 1
+@dataclass(frozen=True)
+class _Place:
+    """Where a member of a struct is: the bytes before it, and its extents as numbers."""
+
+    member: Member
+    offset: int
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a language lays a struct out: where its members are, its bytes, and their alignment."""
+
+    places: tuple[_Place, ...]
+    nbytes: int
+    alignment: int
+
+
+def _layout(members: Sequence[Member], get: Members, evaluated: Evaluated, opencl: bool) -> _Layout | None:
+    """The layout of a struct of these members; None if a member is unknown."""
+    places, total, largest = list[_Place](), 0, 1
     for member in members:
         parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
         inner = get(parameter.type)
-        whole = _size(inner, get, evaluated, opencl) if inner and not parameter.is_pointer else None
-        if parameter.is_pointer or not all(map(str.isdecimal, extents)) or (whole is None and parameter.dtype is None):
+        own = _layout(inner, get, evaluated, opencl) if inner and not parameter.is_pointer else None
+        if parameter.is_pointer or not all(map(str.isdecimal, extents)) or (own is None and parameter.dtype is None):
             return None
-        if whole is None:
+        if own is None:
             item, width = DTYPES[parameter.dtype or ""].itemsize, parameter.width
             if opencl:  # it aligns vectors as a whole, and those of 3 as those of 4
-                whole = (item * (4 if width == 3 else width),) * 2
+                number = aligned = item * (4 if width == 3 else width)
             else:  # CUDA aligns vectors of 2 and 4 as a whole, up to 16 bytes, and those of 3 as their numbers
-                whole = item * width, item if width == 3 else min(item * width, 16)
-        number, aligned = whole
+                number, aligned = item * width, item if width == 3 else min(item * width, 16)
+        else:
+            number, aligned = own.nbytes, own.alignment
         if member.align:
             if not (align := evaluated(member.align)).isdecimal():
                 return None
             aligned = max(aligned, int(align))
-        total += -total % aligned + number * math.prod(map(int, extents))
+        total += -total % aligned
+        places.append(_Place(member, total, tuple(map(int, extents))))
+        total += number * math.prod(map(int, extents))
         largest = max(largest, aligned)
-    return total + -total % largest, largest
+    return _Layout(tuple(places), total + -total % largest, largest)
+
+
+def _numpy(kind: str, layout: _Layout, get: Members, evaluated: Evaluated, opencl: bool) -> dict[str, str]:
+    """The NumPy dtypes of a struct and of those in it, as text by name: those that others need are first."""
+    found, formats = dict[str, str](), list[str]()
+    for place in layout.places:
+        parameter = place.member.parameter
+        inner = get(parameter.type)
+        own = _layout(inner, get, evaluated, opencl) if inner else None
+        if own:
+            found |= _numpy(parameter.type, own, get, evaluated, opencl)
+        name = _identifier(parameter.type) if own else f'"{_numpy_name(parameter.dtype or "")}"'
+        extents = (*place.extents, *((parameter.width,) if parameter.width > 1 and not own else ()))
+        formats.append(f"({name}, {extents[0] if len(extents) == 1 else extents})" if extents else name)
+    names = ", ".join(f'"{place.member.name}"' for place in layout.places)
+    offsets = ", ".join(str(place.offset) for place in layout.places)
+    keys = f'"names": [{names}], "formats": [{", ".join(formats)}], "offsets": [{offsets}], "itemsize": {layout.nbytes}'
+    return found | {_identifier(kind): f"np.dtype({{{keys}}})"}
+
+
+def _identifier(kind: str) -> str:
+    """A name for a type in Python: `Pair_float` for `mine::Pair<float>`."""
+    return re.sub(r"\W+", "_", kind.rpartition("::")[2]).strip("_")
+
+
+def _numpy_name(name: str) -> str:
+    """A dtype as NumPy names it: the bits of one that it lacks."""
+    return f"uint{8 * DTYPES[name].itemsize}" if DTYPES[name].foreign else name
 
 
 def _field(
@@ -261,9 +309,18 @@ class Structs:
     def nbytes(self, parameter: Parameter, opencl: bool = False) -> int | None:
         """The bytes of an element of an array of structs, as CUDA lays it out, or OpenCL; None if it is none, or
         unknown."""
+        found = self._layout(parameter, opencl)
+        return found.nbytes if found else None
+
+    def numpy(self, parameter: Parameter, opencl: bool = False) -> dict[str, str]:
+        """The NumPy dtypes of the elements of an array of structs, as text by name: that of an element is the last.
+        Empty if the layout is unknown."""
+        found = self._layout(parameter, opencl)
+        return _numpy(parameter.type, found, self.get, self.evaluated, opencl) if found else {}
+
+    def _layout(self, parameter: Parameter, opencl: bool) -> _Layout | None:
         members = self._of_array(parameter)
-        found = _size(members, self.get, self.evaluated, opencl) if members else None
-        return found[0] if found else None
+        return _layout(members, self.get, self.evaluated, opencl) if members else None
 
     def _of_array(self, parameter: Parameter) -> tuple[Member, ...] | None:
         is_array = parameter.stars == 1 and parameter.dtype is None

@@ -58,6 +58,7 @@ class Draft:
             *self._restrictions(),
             *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
             *self._repeats.lines(self._step),
+            *self.arguments.data(),
         ]
         return "\n".join(lines) + "\n"
 

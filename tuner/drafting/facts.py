@@ -355,6 +355,10 @@ class Facts:
         """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
         return self.structs.nbytes(parameter, opencl="cuda" not in self.languages)
 
+    def numpy_dtypes(self, parameter: Parameter) -> dict[str, str]:
+        """The NumPy dtypes of the elements of an array of structs, the last that of an element; empty for others."""
+        return self.structs.numpy(parameter, opencl="cuda" not in self.languages)
+
     def element_bytes(self, parameter: Parameter) -> int:
         """The bytes of an element of an array; 4 per scalar if its type is unknown."""
         if parameter.dtype is None and (whole := self.struct_bytes(parameter)):
