@@ -17,12 +17,12 @@ from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, ratio
 if TYPE_CHECKING:
     from tuner.measure.results import Final
 
-FEWEST = 3  # processes that tell how much ratios differ between them
+FEWEST = 4  # processes that tell how much ratios differ between them
 DEVIATIONS = (
     4.0  # standard deviations between processes: a smaller difference is a tie. A few processes hardly tell them
 )
 MOST_HIDDEN = 0.05  # a larger relative difference is no tie, however much processes differ
-ERRORS = 2.0  # standard errors by which a median ratio must differ from the limit of a tie
+ERRORS = 2.5  # standard errors by which a median ratio must differ from the limit of a tie
 COMPARED = 1.2  # the slowest ratio from which the deviation between processes is estimated
 
 
