@@ -78,12 +78,11 @@ def test_what_may_have_lost_because_other_programs_ran_gets_a_second_look(
 ) -> None:
     """All runs of mode 0 are slow in its first process, as if its threads shared a core, and none in a later one."""
     sign = tmp_path / "seen"
-    before = "#include <fcntl.h>\nstatic int is_slow = -1, calls;"
+    before = "#include <fcntl.h>\nstatic int is_slow = -1;"
     body = f"""
     if (is_slow < 0 && mode == 0) is_slow = open("{sign}", O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
     if (mode == 0 && is_slow == 1) usleep(15000);
-    if (mode == 1) usleep(calls++ % 6 < 4 ? 1000 : 4000);    /* the fastest, and noise on both input sets */
-    if (mode > 1) usleep(2000);
+    if (mode >= 1) usleep(mode == 1 ? 1000 : 2000);
     {MULTIPLY}
     """
     file = stage(
