@@ -72,7 +72,7 @@ KERNELS = {  # for each kind of device, kernels with a size at which a run takes
 MOST = 32  # configurations of a kernel's small space
 BUDGET = 24
 GOAL = 0.95
-SITTINGS = 6  # processes in which winners of smaller budgets are compared, on a processor
+SITTINGS = 4  # processes in which winners of smaller budgets are compared, on a processor
 
 
 @dataclass
