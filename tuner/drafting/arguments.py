@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.drafting import by_value, objects, roles
@@ -269,11 +270,19 @@ class DraftedArguments:
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
         """The line of a `__constant__` variable, which each launch fills from an array of the caller."""
         asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
+        kind, structs = parameter.dtype or "float32", self.facts.structs
+        if pointers := structs.pointers(parameter.type):
+            asks = [
+                f"it is of {parameter.type}, a struct with the pointer {pointers[0]}: let the kernel take it by value"
+            ]
+        elif number := structs.nbytes(replace(parameter, stars=1)):
+            asks, kind = [f"it is of {parameter.type}: which bytes? such as fill: {{python: data.py:make}}"], "uint8"
+            extents = [*extents, str(number)]
         extents = [by_value.evaluated(extent, self.facts.constants_of_all) for extent in extents]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")
         shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
-        body = f"name: {word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
+        body = f"name: {word(parameter.name)}, kind: constant, dtype: {kind}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"
 
     @property
