@@ -181,16 +181,18 @@ def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_pa
     (tmp_path / "f.cu").write_text(
         "#include <cuda_runtime.h>\n#define real float\n"
         "struct Links { using index = int; const index *to = nullptr; };\nenum Mode { PLAIN, FAST };\n"
+        "struct Shared { int k; double a; };\n__constant__ Shared shared;\n"
         "struct alignas(64) Grid { real *out; const real *__restrict__ in, *more[2]; Links links; double *unused{};\n"
         "    int n = 0; float *back; Mode mode = PLAIN; dim3 size; __align__(16) float weights[2]; };\n"
         "__global__ void gather(const Grid g, float *out) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
         " int n = g.n; const float *back = g.back; if (i >= n) return;"
-        " g.out[i] = g.in[g.links.to[i]] + g.more[1][i] + back[n - 1 - i]; out[i] = 1; }\n"
+        " g.out[i] = g.in[g.links.to[i]] + g.more[1][i] + back[n - 1 - i]; out[i] = shared.a; }\n"
         "int main() { Grid g; gather<<<1, 256>>>(g, nullptr); }\n"
     )
     assert tune("new", tmp_path / "f.cu").status == 0
     text = (tmp_path / "f.yaml").read_text()
-    arguments = yaml.safe_load(text)["operation"]["arguments"]
+    *arguments, constant = yaml.safe_load(text)["operation"]["arguments"]
+    assert (constant["kind"], constant["dtype"], constant["shape"]) == ("constant", "uint8", [16])
     assert {a["name"]: (a.get("dtype"), a.get("shape"), a.get("role")) for a in arguments[:-2]} == {
         "g_out": ("float32", ["n"], "out"),
         "g_in": ("float32", ["n"], "in"),
