@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from helpers.drafts import compiled, drafted, guessed
@@ -269,3 +270,27 @@ void run(float *y, const Point *points, int n) {
     free = "void run(float *y, int n) {\n    check(y, HALO * n);\n    f<<<n, BLOCK>>>(y, y, 0, n);\n}\n"
     _, text = drafted(tmp_path, tune, code[: code.index("void run")] + free)
     assert "# HALO: [3]    # no knob: host code reads it: check(y, HALO * n)" in text
+
+
+def test_kernels_of_one_name_need_names_of_their_own(tmp_path: Path, tune: Tune) -> None:
+    """The compiler's message says so as well. Kernels of other branches of a condition are no others."""
+    body = "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1; }"
+    code = f"""
+    namespace a {{
+    __global__ void f(float *y, int n) {body}
+    __global__ void f(float *y, int n, float a) {body}
+    #ifdef WIDE
+    __global__ void g(float *y, int n, int pitch) {body}
+    #else
+    __global__ void g(float *y, int n) {body}
+    #endif
+    }}
+    """
+    assert "several kernels of this name" not in drafted(tmp_path, tune, code, "--entry", "g")[1]
+    _, text = drafted(tmp_path, tune, code, "--entry", "a::f")
+    question = "the source has several kernels of this name, between which `kernel:` cannot choose: give one a name"
+    assert f'kernel: "a::f"  # ? {question} of its own' in text
+    (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
+    refused = tune("validate", tmp_path / "f.yaml", "--compile").err
+    assert 'which instance of overloaded function "a::f" is intended; it defines ' in refused
+    assert refused.endswith("; give each a name of its own\n")

@@ -154,6 +154,9 @@ class Draft:
         if removed := self.facts.removed_textures:
             names = f"{' and '.join(removed)}: a reference to a texture or surface, which CUDA 12 removed"
             return asked(f"{names}; let the kernel take a cudaTextureObject_t, of kind: texture")
+        if self.facts.overloaded:
+            own = f"give one a name of its own, or call it from a kernel in a file that includes {self.source.name}"
+            return asked(f"the source has several kernels of this name, between which `kernel:` cannot choose: {own}")
         return self._classes(step) or asked(self._repeats.question) or self._repeats.remark
 
     @cached_property

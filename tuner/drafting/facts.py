@@ -61,7 +61,7 @@ class Facts:
             self.steps = file.steps
         self.defined, of_list = file.defined, file.flags_of_parameters
         self.flags_of_parameters = [*of_list, *(name for name in file.flags_of_types if name not in of_list)]
-        self.tested_by_parameters = file.tested_by_parameters
+        self.tested_by_parameters, self.overloaded = file.tested_by_parameters, file.overloaded
         if len(self.steps) > 1 and self.launches:
             from tuner.drafting.host.passed import by_host
 

@@ -223,6 +223,13 @@ class KernelFile:
         """The kernels as a compiler sees them that gets the macros as the text defines them."""
         return {prototype.qualified: prototype for prototype in prototypes(self._with_defaults)}
 
+    @cached_property
+    def overloaded(self) -> list[str]:
+        """The kernels that share their names with others, which take other arguments."""
+        every = {(p.qualified, p.parameters) for p in prototypes(self._with_defaults)} if self.is_cuda else set()
+        names = [name for name, _ in every]
+        return [step.qualified for step in self.steps if names.count(step.qualified) > 1]
+
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""

@@ -184,4 +184,6 @@ def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:
 
     found = sorted({p.qualified if p.template is None else f"{p.qualified}<...>" for p in prototypes(source.text)})
     defined = f"it defines {', '.join(found)}" if found else "it defines no kernel"
+    if "overloaded function" in reason:
+        defined += "; give each a name of its own"
     return shown(f"the source has no kernel {quoted(kernel)}{reason and ': '}{reason}; {defined}", MOST_MESSAGE)
