@@ -10,8 +10,9 @@ own; builds come from one cache. For each kernel, the table has how often the mo
 runs; the same if the fastest of the finals won instead of the one that the rule chooses; how many winners of the
 budgeted runs the test of the finals calls tied with the fastest of them, in one last final round of them all; and how
 many of these runs measured that fastest one at all, which no final round can make up for; and the median seconds of a
-run. In the end it prints how often the goal, 19 of 20, is met. The next run is of the kernel that has taken the least
-time so far, so kernels that take long are tuned less often if `--minutes` end before `--repeats`.
+run. In the end it prints how often the goal, 19 of 20, is met. After eight runs of each kind, the next one is of the
+kernel that has taken the least time so far, so kernels that take long are tuned less often if `--minutes` end before
+`--repeats`.
 
 With `--keep FOLDER`, each run is noted in a file there, and the tables count all runs that the files of the folder
 note. So repeats may be spread over several hours, in which a machine is idle, or over groups of processors. Only runs
@@ -72,6 +73,7 @@ KERNELS = {  # for each kind of device, kernels with a size at which a run takes
 MOST = 32  # configurations of a kernel's small space
 BUDGET = 24
 GOAL = 0.95
+FEW = 8  # runs of each kind that all kernels have before those that take little time have more
 SITTINGS = 4  # processes in which winners of smaller budgets are compared, on a processor
 
 
@@ -94,6 +96,10 @@ class Found:
         else:
             self.winners.append(run["winner"])
             self.fastest.append(run["fastest"])
+
+    def turn(self, budget: int) -> tuple[int, float]:
+        """A key, which is the smallest for the next run: FEW of each, then what has taken the least time."""
+        return min(self.count(budget), FEW), sum(self.seconds[budget])
 
     def count(self, budget: int) -> int:
         """How many runs with this budget are counted."""
@@ -131,7 +137,7 @@ def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float,
             ]
             if not rest:
                 break
-            name, budget = min(rest, key=lambda pair: sum(found[pair[0]].seconds[pair[1]]))
+            name, budget = min(rest, key=lambda pair: found[pair[0]].turn(pair[1]))
             more = {"budget": str(budget), "seed": secrets.randbelow(10**6)} if budget else {}
             began = time.monotonic()
             result = _tuned(spaces[name], problems[name], device, folder / f"{time.time_ns()}", **more)
