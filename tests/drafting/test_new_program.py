@@ -83,13 +83,22 @@ def test_without_device_code_in_them_the_source_stays_the_kernels(tmp_path: Path
 
 
 def test_kernels_of_several_files_are_steps_of_one_space(tmp_path: Path, tune: Tune) -> None:
-    head = "__kernel void {0}(__global float *{1}, __global const float *{2}, int n) {{ int i = get_global_id(0); "
+    """In OpenCL, also with the file that has their types, which the host may put before them. A macro on which types of
+    arguments depend is no knob."""
+    head = "__kernel void {0}(__global real *{1}, __global const real *{2}, int n) {{ int i = get_global_id(0); "
+    (tmp_path / "types.cl").write_text(
+        "#ifndef WIDE\n#define WIDE 0\n#endif\n#if WIDE\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
+    )
     (tmp_path / "a.cl").write_text(head.format("first", "y", "x") + "if (i < n) y[i] = x[i] + 1; }\n")
     (tmp_path / "b.cl").write_text(head.format("second", "z", "y") + "if (i < n) z[i] = y[i] * 2; }\n")
-    options = ["--source", tmp_path / "b.cl", "--entry", "first,second"]
+    options = ["--source", tmp_path / "types.cl", "--source", tmp_path / "b.cl", "--entry", "first,second"]
     assert tune("new", tmp_path / "a.cl", *options).status == 0
     data: dict[str, Any] = read(tmp_path / "a.yaml").data
     assert (data["source"], [step["kernel"] for step in data["steps"]]) == ("a_files.cl", ["first", "second"])
+    lines = [line for line in (tmp_path / "a_files.cl").read_text().splitlines() if line[:2] != "//"]
+    assert lines == ['#include "types.cl"', '#include "b.cl"', '#include "a.cl"']
+    assert {a["dtype"] for a in data["operation"]["arguments"] if "shape" in a} == {"float32"}
+    assert "# WIDE: [0]    # no knob: the types of arguments depend on it" in (tmp_path / "a.yaml").read_text()
     checked(tmp_path / "a.yaml", tune)
 
 

@@ -40,6 +40,8 @@ class ChosenSizes(Facts):
                 found[name] = "an extent of an argument"
             elif name in self.tested_by_parameters:
                 found[name] = "the kernel's arguments depend on it"
+            elif name in self.tested_around_types:
+                found[name] = "the types of arguments depend on it"
             elif name in self._read_by_host:
                 found[name] = f"host code reads it: {self._read_by_host[name]}"
             elif re.search(rf"= - {name} ; \w+ < = {name} ", self.body):

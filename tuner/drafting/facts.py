@@ -62,6 +62,7 @@ class Facts:
         self.defined, of_list = file.defined, file.flags_of_parameters
         self.flags_of_parameters = [*of_list, *(name for name in file.flags_of_types if name not in of_list)]
         self.tested_by_parameters, self.overloaded = file.tested_by_parameters, file.overloaded
+        self.tested_around_types = file.tested_around_types
         if len(self.steps) > 1 and self.launches:
             from tuner.drafting.host.passed import by_host
 

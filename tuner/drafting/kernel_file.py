@@ -172,6 +172,25 @@ class KernelFile:
         tested = re.findall(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", lists, re.MULTILINE)
         return [*dict.fromkeys(word for line in tested for word in re.findall(r"\w+", line))]
 
+    @cached_property
+    def tested_around_types(self) -> set[str]:
+        """The names in conditions around definitions of the types in the lists of the kernels' parameters."""
+        names = "|".join(re.escape(step.name) for step in self.steps)
+        lists = {*re.findall(r"\w+", " ".join(re.findall(rf"\b(?:{names})\s*\(([^{{}};]*)\{{", self.text)))}
+        found, around = set[str](), list[str]()
+        for line in self.text.splitlines():
+            if condition := re.match(r"[ \t]*#[ \t]*(if|el|endif)(.*)", line):
+                if condition[1] == "if":
+                    around.append(condition[2])
+                elif condition[1] == "el" and around:
+                    around[-1] += condition[2]
+                elif around:
+                    around.pop()
+            elif defined := re.match(r"\s*(?:typedef\b.*?(\w+)\s*;|using\s+(\w+)\s*=)", line):
+                is_taken = not lists.isdisjoint(defined.groups())
+                found.update(re.findall(r"\w+", " ".join(around)) if is_taken else ())
+        return found
+
     def _own(self, include: Sequence[Path], kernels: Sequence[Prototype]) -> str:
         """What the compiler gets for these kernels alone, without the code of others."""
         if not self.is_cuda:
