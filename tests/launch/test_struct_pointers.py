@@ -94,6 +94,8 @@ def test_a_kernel_gets_the_arrays_of_its_structs(language: str, tmp_path: Path, 
     assert done.status == 0, done.err
     kernel = tuner.load(str(file), 100, device=device)
     if language == "c":
+        assert tune("export", file, "100", "--to", "cu", "--device", device, "--output", tmp_path / "x.c").status == 0
+        assert "g.next = other, g.now = y, g.w.by[0] = a, " in (tmp_path / "x.c").read_text()
         y, a, b, c = np.random.default_rng(0).random((4, 100), np.float32)
         for others in ((a, b), (b, c), (a, b)):
             for launch in (kernel, lambda *arrays: kernel.bind(*arrays)()):

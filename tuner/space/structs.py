@@ -111,6 +111,12 @@ def pointers(argument: Argument, language: str, types: Types) -> list[tuple[int,
     return [(offset, name) for offset, name in zip(offsets, arrays, strict=True) if name]
 
 
+def values(argument: Argument) -> list[tuple[str, str]]:
+    """The name and the value of each number of a struct, vector or scalar, as text: of a pointer, its array."""
+    arrays = list(_arrays(argument.fields)) or [""]
+    return [(n.name, array or n.value[0].text) for n, array in zip(numbers(argument), arrays, strict=True)]
+
+
 def _arrays(fields: Sequence[Field]) -> Iterator[str]:
     """For each number of these fields, in order, the array that it points to; empty if it is no pointer."""
     for field in fields:

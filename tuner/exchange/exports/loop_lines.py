@@ -32,6 +32,5 @@ def _lines(instance: Instance, order: Order, indent: str) -> Iterator[str]:
             condition = "" if step.when is None else f" when {step.when.text}"
             grid = ", ".join(extent.text for extent in step.grid)
             scalars = [a for a in instance.space.operation.looped if a.name in step.arguments]
-            numbers = [number for a in scalars for number in structs.numbers(a)]
-            values = "".join(f", {number.name} = {number.value[0].text}" for number in numbers)
+            values = "".join(f", {name} = {text}" for a in scalars for name, text in structs.values(a))
             yield f"{indent}{step.kernel} with grid [{grid}]{values}{condition}"
