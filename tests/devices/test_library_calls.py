@@ -108,15 +108,31 @@ int cuGraphInstantiateWithFlags(long *made, long graph, long flags) { *made = 4;
 int cuGraphDestroy(long graph) { return 0; }
 int cuGraphExecDestroy(long graph) { return 0; }
 int cuGraphUpload(long graph, long stream) { return 0; }
-long nodes = 1, kind = 0, programmatic = 0, refused = 0, replayed[7];
-long graph_stream = 0, capturing = 0;  /* nodes are 5, 6 and so on; `kind` is that of the first */
+long nodes = 1, kind = 0, programmatic = 0, refused = 0, replayed[8];
+/* nodes are 5, 6 and so on; `kind` is that of the first */
 int cuGraphGetNodes(long graph, long *found, long *count) {
     for (long i = 0; found && i < nodes && i < *count; i++) found[i] = 5 + i;
     *count = nodes;
     return 0;
 }
-int cuGraphLaunch(long graph, long stream) { launched++; graph_stream = stream; return 0; }
-int cuStreamIsCapturing(long stream, int *it) { *it = capturing; return 0; }
+int cuGraphLaunch(long graph, long stream) { launched++; return 0; }
+long edge = 0x10001, forks = 0, set[5];  /* of the edge between the last two nodes */
+int cuGraphGetEdges_v2(long graph, long *begins, long *ends, long *data, long *count) {
+    *count = nodes - 1;
+    for (long i = 0; i + 1 < nodes; i++) {
+        ends[i] = 4 + nodes - i; begins[i] = forks ? 5 : ends[i] - 1; data[i] = i ? 0 : edge;
+    }
+    return 0;
+}
+int cuGraphMemsetNodeGetParams(long node, long *it) {
+    it[0] = 1234; it[1] = 0; it[2] = 7 | 4l << 32; it[3] = 9; it[4] = 1;
+    return 0;
+}
+int cuMemsetD32Async(long target, unsigned value, long width, long stream) {
+    long all[] = {target, value, width, stream, launched};
+    for (int i = 0; i < 5; i++) set[i] = all[i];
+    return 0;
+}
 int cuGraphNodeGetType(long node, int *it) { *it = node == 5 ? kind : 0; return 0; }
 int cuGraphKernelNodeGetParams_v2(long node, long *it) {
     unsigned *numbers = (unsigned *)(it + 1);
@@ -132,10 +148,11 @@ int cuGraphKernelNodeGetAttribute(long node, int number, unsigned *words) {
 struct attribute { int id, padding; unsigned value[16]; };
 struct config { unsigned numbers[7]; long stream; struct attribute *attributes; unsigned count; };
 int cuLaunchKernelEx(struct config *config, long function, long parameters, long extra) {
+    long last = config->count ? config->attributes[config->count - 1].id : 0;
     long all[] = {function, parameters, config->numbers[6], config->stream, config->count,
-                  config->count ? config->attributes->value[0] : 0, extra};
+                  config->count ? config->attributes->value[0] : 0, extra, last};
     if (refused) return 1;
-    for (int i = 0; i < 7; i++) replayed[i] = all[i];
+    for (int i = 0; i < 8; i++) replayed[i] = all[i];
     launched++;
     return 0;
 }
@@ -239,8 +256,8 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
     assert values("given", 13)[10] != workspace, "another stream has a workspace of its own"
 
 
-@pytest.mark.parametrize("differs", ["", "kind", "nodes", "programmatic", "refused"])
-def test_a_repeated_call_of_a_few_kernels_is_launched_without_the_library(
+@pytest.mark.parametrize("differs", ["", "kind", "nodes", "forks", "edge", "programmatic", "refused"])
+def test_a_repeated_call_that_enqueues_a_chain_is_launched_without_the_library(
     library: ctypes.CDLL, context: Any, differs: str
 ) -> None:
     for name, value in {
@@ -249,12 +266,14 @@ def test_a_repeated_call_of_a_few_kernels_is_launched_without_the_library(
         "kind": 0,
         "programmatic": 0,
         "refused": 0,
-        "capturing": 0,
+        "forks": 0,
+        "edge": 0x10001,
         "current": 0x1234,
     }.items():
         ctypes.c_long.in_dll(library, name).value = value
     if differs:
         ctypes.c_long.in_dll(library, differs).value += 4 if differs == "nodes" else 1
+        ctypes.c_long.in_dll(library, "nodes").value += 2 * (differs in ("forks", "edge"))
     launch = products.launch(PRODUCT, [], Readers([], 0, None, lambda arrays: []), context)
     assert launch is not None
     given, replayed = (
@@ -279,15 +298,21 @@ def test_a_repeated_call_of_a_few_kernels_is_launched_without_the_library(
     assert run() == (-1, 8)
     for name, value in {"nodes": 3, "kind": 2}.items():
         ctypes.c_long.in_dll(library, name).value = value
-    graph_stream = ctypes.c_long.in_dll(library, "graph_stream")
+    for name, value in {"nodes": 3, "kind": 2}.items():
+        ctypes.c_long.in_dll(library, name).value = value
     for _ in range(BEFORE_CAPTURE + 1):
-        graph_stream.value = -1
         run(first=1 << 21)
-    assert graph_stream.value == 8, "a memset and two kernels are a graph, which is launched on the stream"
-    assert run(first=1 << 21) == (-1, -1)
-    ctypes.c_long.in_dll(library, "capturing").value, graph_stream.value = 1, -1
-    assert run(first=1 << 21) == (8, -1), "while another graph captures the stream, cuBLASLt does the call"
-    assert graph_stream.value == -1
+    before = ctypes.c_long.in_dll(library, "launched").value
+    assert run(first=1 << 21) == (-1, 8)
+    memset = [*(ctypes.c_long * 5).in_dll(library, "set")]
+    assert memset == [1234, 7, 9, 8, before], "before the kernels, of which there are two"
+    assert ctypes.c_long.in_dll(library, "launched").value == before + 2
+    last = (ctypes.c_long * 8).in_dll(library, "replayed")[7]
+    assert last == launches.PROGRAMMATIC, "the last may begin before the one before it has ended"
+    for _ in range(BEFORE_CAPTURE + 2):
+        given[12] = -1
+        launch.on_arrays(arrays(8), None, 1.0, 0.5)
+    assert given[12] == 8, "if a part of a chain failed, C would be added twice"
 
 
 def test_what_cublaslt_says_of_a_product_is_told_as_tiles(library: ctypes.CDLL, context: Any) -> None:

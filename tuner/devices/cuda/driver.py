@@ -257,15 +257,6 @@ def context_reader() -> Callable[[], int | None]:
     return current
 
 
-def capture_reader(stream: int) -> Callable[[], bool]:
-    """A function for one thread that says whether a graph captures a stream, as fast as `context_reader`."""
-    cuda = library()
-    ask: Any = ctypes.PyDLL(cuda._name, handle=cuda._handle).cuStreamIsCapturing
-    cell, handle = ctypes.c_int(), ctypes.c_void_p.from_param(stream)
-    reference = ctypes.byref(cell)
-    return lambda: bool(ask(handle, reference) or cell.value)
-
-
 def is_current(number: int) -> bool:
     """Whether the calling thread's current context belongs to the GPU with this number."""
     current, device = ctypes.c_int(-1), ctypes.c_int()

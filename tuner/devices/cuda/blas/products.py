@@ -15,7 +15,7 @@ from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.cuda.blas import chosen_algorithm, gemm
 from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
-from tuner.devices.cuda.blas.repeated_calls import RepeatedCall, launch_of
+from tuner.devices.cuda.blas.repeated_calls import MOST_NODES, RepeatedCall, launch_of
 from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
@@ -79,7 +79,8 @@ def _call(
                 workspace = functools.partial(workspaces.at, stream, context)
                 on_stream = functools.partial(algorithm.call, addresses, factors=(alpha, beta), workspace=workspace)
                 if (call := on_stream(stream)) is not None:
-                    captured = functools.partial(_captured, on_stream, stream, context, call)
+                    # If a part of a chain failed, the library would do all of it again, and add `beta * C` twice.
+                    captured = functools.partial(_captured, on_stream, stream, context, 1 if beta else MOST_NODES)
                     replace = functools.partial(threads.calls.__setitem__, key)
                     prepared = RepeatedCall(call, captured, replace)
         if prepared is None:
@@ -116,14 +117,14 @@ def _call(
 
 
 def _captured(
-    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: driver.Context, plain: Callable[[], int]
+    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: driver.Context, most: int
 ) -> Callable[[], int] | None:
-    """The kernels and memsets of the call `plain` on `stream`, without the library; None if it has anything else, or
-    many. `on_stream` returns the call on any stream, with the workspace of `stream`."""
+    """The kernels and memsets of a call on `stream`, without the library; None if they are more than `most`, or no
+    chain. `on_stream` returns the call on any stream, with the workspace of `stream`."""
     with contextlib.suppress(LaunchError):
         apart = _APART.at(context)
         call = on_stream(apart.handle.value or 0)
-        return None if call is None else launch_of(context, apart, call, stream, plain)
+        return None if call is None else launch_of(context, apart, call, stream, most)
     return None
 
 
