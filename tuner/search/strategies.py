@@ -39,7 +39,7 @@ SLOW_IMPORTS = {  # modules whose import takes a strategy half a second; only th
     "qmc": ("scipy.stats",),
 }
 
-LEAST_LEFT = 1 / 3  # of the time of a budget: so much is left for the search, however long its preparation takes
+LEAST_LEFT = 1 / 4  # of the time of a budget: so much is left for the search, however long its preparation takes
 POLL_SECONDS = 0.5  # between checks of the deadline while a strategy computes
 
 
