@@ -146,8 +146,8 @@ def test_the_time_of_a_budget_starts_with_the_first_question() -> None:
         assert search.ask() is not None
 
 
-@pytest.mark.parametrize(("earlier", "left"), [(3, 7), (8, 10 / 3)])
-def test_what_precedes_the_first_question_counts_up_to_two_thirds_of_the_time(
+@pytest.mark.parametrize(("earlier", "left"), [(3, 7), (8, 10 / 4)])
+def test_what_precedes_the_first_question_counts_up_to_three_quarters_of_the_time(
     earlier: float, left: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
