@@ -215,14 +215,17 @@ def test_a_draft_asks_of_the_arrays_in_a_struct_what_it_asks_of_arguments(tmp_pa
 
 def test_what_functions_write_that_get_the_struct_is_no_input(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "f.cu").write_text(
-        "struct Grid { float *out, *in; int *at; int n; __device__ float get(int i) const { return in[at[i]]; } };\n"
+        "struct Grid { float *out, *in; int *at; int n; float *more[2];\n"
+        "    __device__ float get(int i) const { return in[at[i]]; } };\n"
         "__device__ void put(Grid *g, int i, float value) { g->out[i] = value; }\n"
-        "__global__ void f(Grid g) { int i = blockIdx.x * 64 + threadIdx.x; if (i < g.n) put(&g, i, g.get(i)); }\n"
+        "__global__ void f(Grid g) { int i = blockIdx.x * 64 + threadIdx.x; if (i < g.n) put(&g, i, g.get(i));\n"
+        "    g.more[i % 2][i / 2] = 1; }\n"
     )
     assert tune("new", tmp_path / "f.cu").status == 0
     text = (tmp_path / "f.yaml").read_text()
-    assert re.findall(r"name: (\w+), .* role: (\w+)", text) == [("out", "out"), ("g_in", "in"), ("at", "in")]
-    assert re.search(r"name: out,.*# \? in, out or inout\?", text)
+    roles = dict(re.findall(r"name: (\w+), .* role: (\w+)", text))
+    assert roles == {"out": "out", "g_in": "in", "at": "in", "more_0": "out", "more_1": "out"}
+    assert re.findall(r"name: (\w+),.*# \? in, out or inout\?", text) == ["out", "more_0", "more_1"]
 
 
 def test_the_flag_of_a_loop_may_be_in_a_struct(tmp_path: Path, tune: Tune) -> None:

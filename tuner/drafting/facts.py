@@ -383,8 +383,8 @@ class Facts:
         if parameter.is_const:
             return "in", []
         if parameter.name not in self._known_roles:
-            handed_on = next((e for e in self.pointers if e.array.name == parameter.name and e.is_handed_on), None)
-            found = self._role(parameter) if handed_on is None else self._role_in_functions(handed_on)
+            pointer = next((each for each in self.pointers if each.array.name == parameter.name), None)
+            found = self._role(parameter) if pointer is None else self._role_in_struct(pointer)
             self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]
 
@@ -394,8 +394,12 @@ class Facts:
             return "out", []  # what later steps read is written before
         return roles.role(parameter.name, self.body, self._calls)
 
-    def _role_in_functions(self, pointer: StructPointer) -> tuple[str, list[str]]:
-        """The role of an array in a struct that functions of the source get as a whole."""
+    def _role_in_struct(self, pointer: StructPointer) -> tuple[str, list[str]]:
+        """The role of an array in a struct, which functions of the source may get as a whole."""
+        if re.search(rf"\b{re.escape(' '.join(pointer.dotted))}\b", self.body):  # an array of pointers, by a variable
+            return "out", ["in, out or inout?"]
+        if not pointer.is_handed_on:
+            return self._role(pointer.array)
         name, member = pointer.array.name, pointer.path[-1]
         # Also without a struct, as functions of the struct read it; a local variable of that name costs a question.
         of_functions = re.sub(rf"(?:\b\w+ (?:\.|- >) )?\b{member}\b", name, " ; ".join(self._of_functions))

@@ -43,10 +43,14 @@ class StructPointer:
     is_handed_on: bool = False
 
     @property
+    def dotted(self) -> tuple[str, ...]:
+        """The tokens of the field in a kernel."""
+        return (self.parameter, *(word for name in self.path for word in (".", name)))
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Its tokens in a kernel."""
-        dotted = [word for name in self.path for word in (".", name)]
-        return (self.parameter, *dotted, *(() if self.place is None else ("[", str(self.place), "]")))
+        return (*self.dotted, *(() if self.place is None else ("[", str(self.place), "]")))
 
 
 def pointers(steps: Sequence[Prototype], members: Members, extent: Callable[[str], str]) -> list[StructPointer]:
@@ -61,7 +65,7 @@ def pointers(steps: Sequence[Prototype], members: Members, extent: Callable[[str
             read = re.findall(rf"(?<!\. )\b{re.escape(parameter.name)}\b(?: \. (\w+))?", bodies)
             whole = not {*read} <= {member.name for member in own}  # handed on, or a function of its own reads it
             for pointer in _pointers(parameter.name, (), own, members, extent):
-                words = re.escape(" ".join(pointer.words[: 2 * len(pointer.path) + 1]))
+                words = re.escape(" ".join(pointer.dotted))
                 if whole or re.search(rf"\b{words}\b", bodies):
                     found.append(replace(pointer, is_handed_on=whole))
     constant = [each for each in found if _is_read_as_const(each, given, members)]
