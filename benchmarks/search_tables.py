@@ -134,27 +134,28 @@ def left_out(runs: Sequence[Run], at: Sequence[int]) -> str:
 
 
 def plot(runs: Sequence[Run], evaluations: int, path: Path) -> None:
-    """The fraction of the optimum over evaluations, a line for each strategy, with the interval as a band."""
+    """How far from the optimum each strategy is, over evaluations, with the interval of the first one as a band."""
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, panel = pyplot.subplots(figsize=(8, 5))
-    colours = pyplot.get_cmap("tab20")
-    points = sorted({1, *range(5, evaluations, 5), evaluations})
-    for i, strategy in enumerate(dict.fromkeys(each.strategy for each in runs)):
+    strategies = list(dict.fromkeys(each.strategy for each in runs))
+    colours = pyplot.get_cmap("tab10" if len(strategies) <= 10 else "tab20")
+    points = sorted({*range(min(5, evaluations), evaluations, 5), evaluations})
+    for i, strategy in enumerate(strategies):
         group = [each for each in runs if each.strategy == strategy]
-        lines = [geometric(each.fractions[n - 1] for each in group) for n in points]
-        bands = [interval(group, n) for n in points]
-        panel.plot(points, lines, label=strategy, linewidth=2.5 if strategy == LEARNING else 1.0, color=colours(i % 20))
-        low, high = zip(*bands, strict=True)
-        panel.fill_between(points, low, high, alpha=0.15, color=colours(i % 20), linewidth=0)
-    spaces = len(grouped(runs))
-    panel.set(
-        xlabel="evaluations", ylabel="optimum / best found, geometric mean", ylim=(0.5, 1.01), title=f"{spaces} spaces"
-    )
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize=7, loc="lower right")
+        away = [max(1 - geometric(each.fractions[n - 1] for each in group), LEAST) for n in points]
+        panel.plot(points, away, label=strategy, linewidth=1.0 if i else 2.5, color=colours(i % 20))
+        if not i:
+            low, high = zip(*(interval(group, n) for n in points), strict=True)
+            least, most = ([max(1 - bound, LEAST) for bound in bounds] for bounds in (high, low))
+            panel.fill_between(points, least, most, alpha=0.15, color=colours(i), linewidth=0)
+    panel.set(xlabel="evaluations", ylabel="below the optimum's speed by", yscale="log")
+    panel.set_title(f"{len(grouped(runs))} spaces, geometric means")
+    panel.yaxis.set_major_formatter(ticker.PercentFormatter(1, decimals=1))
+    panel.grid(alpha=0.3, which="both")
+    panel.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=100)
