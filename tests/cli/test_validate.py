@@ -71,10 +71,10 @@ typedef bool truth;
 typedef short small;
 struct First { int n; __device__ int first() { return n; } };
 struct Pair : First { float b; };
-__constant__ float w[2 * 4];
+namespace mine { namespace { __constant__ float w[2 * 4]; } }
 __device__ float *memory() { extern __shared__ float part[]; return part; }
 __global__ void f(float *y, Pair p, truth flag, small s, int n) {
-    y[n - 1] = p.b + s + flag + w[p.n];
+    y[n - 1] = p.b + s + flag + mine::w[p.n];
     if (a > 1) y[0] = memory()[n];
 }
 """

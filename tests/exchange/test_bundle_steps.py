@@ -75,17 +75,17 @@ def test_the_example_launches_the_steps_in_order(tune: Tune, tmp_path: Path) -> 
 
 
 FIRST = """
-__constant__ float filter[4];
+namespace mine { __constant__ float filter[4]; }
 template <typename T> __device__ T twice(T x) { return x + x; }
 template <typename T> __global__ void start(T *between, int *once, int *each, const float *x, int n) {
-    if (threadIdx.x < blocks) between[threadIdx.x] = twice(x[threadIdx.x]) * filter[0] + once[0] + each[0];
+    if (threadIdx.x < blocks) between[threadIdx.x] = twice(x[threadIdx.x]) * mine::filter[0] + once[0] + each[0];
 }
 """
 SECOND = """
-__constant__ float filter[4];
+namespace mine { __constant__ float filter[4]; }
 extern "C" __global__ void finish(float *parts, const word *between) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    parts[blockIdx.x] = between[blockIdx.x] + filter[1];
+    parts[blockIdx.x] = between[blockIdx.x] + mine::filter[1];
 }
 """
 SPACE = {
@@ -147,7 +147,7 @@ def test_each_source_has_a_cubin_and_shapes_are_those_of_the_configuration(
     assert seen == {
         "parts": ("float32", [16], None, None),
         "x": ("float32", [50], None, None),
-        "filter": ("float32", [2], None, "filter"),
+        "filter": ("float32", [2], None, "_ZN4mine6filterE"),
         "between": ("float64", [16, 2], "never", None),
         "once": ("int32", [16], "once", None),
         "each": ("int32", [3], "each", None),
@@ -183,7 +183,7 @@ def test_the_example_zeroes_copies_and_launches_clusters_as_launch_json_says(
     tune: Tune, tmp_path: Path, everything: Path
 ) -> None:
     bundle(tune, tmp_path / "b", str(everything), "50", "--architecture", "sm_90a")
-    done = run_on_stand_in(tmp_path / "b", EVERYTHING, symbol="filter")
+    done = run_on_stand_in(tmp_path / "b", EVERYTHING, symbol="_ZN4mine6filterE")
     lines = done.stdout.splitlines()
     assert lines[:7] == [
         "set 64 to 0",
@@ -213,7 +213,7 @@ def test_the_example_zeroes_copies_and_launches_clusters_as_launch_json_says(
 def test_the_example_says_which_variable_no_cubin_has(tune: Tune, tmp_path: Path, everything: Path) -> None:
     bundle(tune, tmp_path / "b", str(everything), "50", "--architecture", "sm_90a")
     done = run_on_stand_in(tmp_path / "b", "", symbol="another")
-    assert (done.returncode, done.stderr) == (1, "filter: no cubin has a variable of this name\n")
+    assert (done.returncode, done.stderr) == (1, "_ZN4mine6filterE: no cubin has a variable of this name\n")
 
 
 @pytest.mark.slow

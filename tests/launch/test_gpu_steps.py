@@ -24,16 +24,16 @@ CODE = """
 #ifndef BLOCKS // a reference kernel has no parameters
 #define BLOCKS 16
 #endif
-__constant__ float filter[2];
+namespace mine { namespace { __constant__ float filter[2]; } }
 extern "C" __global__ void scale(float *between, unsigned *tickets, unsigned *sums, const float *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) between[i] = x[i] * filter[0];
+    if (i < n) between[i] = x[i] * mine::filter[0];
     if (threadIdx.x == 0) { atomicAdd(tickets, 1); atomicAdd(sums, 1); }
 }
 extern "C" __global__ void shift(float *y, const float *between, const unsigned *tickets, const unsigned *sums, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float lost = abs(int(*tickets) - BLOCKS) + abs(int(*sums) - BLOCKS);
-    if (i < n) y[i] = between[n - 1 - i] + filter[1] + 1000 * lost;
+    if (i < n) y[i] = between[n - 1 - i] + mine::filter[1] + 1000 * lost;
 }
 extern "C" __global__ void leave(unsigned *tickets) { *tickets = 0; }
 """

@@ -107,7 +107,7 @@ def _size(argument: Argument, size: int, kernel: str, instance: Instance) -> Ite
 def _variable(argument: Argument, interface: Interface, instance: Instance) -> Iterator[tuple[str, str]]:
     """The key and the problem, if an array is larger than the constant-memory variable that each launch copies it
     to."""
-    nbytes, most = instance.nbytes(argument.name), interface.variables.get(argument.name)
+    nbytes, most = instance.nbytes(argument.name), interface.variables.get(interface.variable(argument.name))
     if most is not None and nbytes > most:
         extents = ", ".join(map(str, instance.shape(argument.name)))
         dtype = chosen_types.dtype(argument, instance.scope).name

@@ -54,6 +54,14 @@ class Build:
         """The name in the binary of the kernel with this name in the source."""
         return self.entries.get(kernel, kernel)
 
+    def variable(self, name: str) -> str:
+        """The name in the binary of the constant-memory variable with this name in the source."""
+        return name if self.interface is None else self.interface.variable(name)
+
+    def has_variable(self, name: str) -> bool:
+        """Whether the binary certainly has a constant-memory variable with this name in the source."""
+        return self.interface is not None and self.interface.variable(name) in self.interface.variables
+
     def launched(self, kernel: str, geometry: Geometry) -> Geometry:
         """The geometry of a kernel's launch: what the space says, and what the compiler has decided."""
         return self.needs[kernel].met(geometry) if kernel in self.needs else geometry

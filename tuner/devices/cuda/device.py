@@ -112,7 +112,8 @@ class CudaDevice(Device):
         return Function(module.function(build.entry(kernel), kernel, geometry), kernel, geometry)
 
     def symbol(self, program: tuple[Any, Build], name: str) -> tuple[int, int] | None:
-        found: tuple[int, int] | None = program[0].symbol(name)
+        module, build = program
+        found: tuple[int, int] | None = module.symbol(build.variable(name))
         return found
 
     def bind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tuner.devices.program import Built, build
 from tuner.errors import RequestError, TrialError
 from tuner.exchange.exports.names import identifier
 from tuner.exchange.exports.target import Target
+from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.argument import Argument, Exported
 from tuner.space.chosen_types import dtype
@@ -165,4 +166,13 @@ class BundledBuild:
                 f"{self.target.problem.space.name}: {argument.name}: a bundle cannot hold an argument of kind "
                 f"{argument.kind.name}; use --to cu"
             )
-        return exported
+        if exported.symbol is None:
+            return exported
+        builds = [build for build in self.built.builds.values() if build.has_variable(exported.symbol)]
+        names = {build.variable(exported.symbol) for build in builds}
+        if len(names) > 1:
+            raise RequestError(
+                f"{self.target.problem.space.name}: {argument.name}: its variable has several names in the binaries, "
+                f"{shown(' and '.join(sorted(names)))}, but a bundle holds one; declare it outside of namespaces"
+            )
+        return replace(exported, symbol=names.pop()) if names else exported
