@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 # The part of a multiprocessor's time per wave that does not depend on how many of the blocks that it can hold it has:
-# each of fewer resident blocks runs faster, but together they hide less latency. Chosen on recordings of four kernels; from 0.05
-# to 0.3, it hardly matters.
+# each of fewer resident blocks runs faster, but together they hide less latency. Chosen on recordings of four kernels;
+# from 0.05 to 0.3, it hardly matters.
 FIXED = 0.25
 LARGE = 64  # times both sizes: there, the rounding up of grids hardly matters, and products are still below 2**63
 
