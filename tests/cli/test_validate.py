@@ -68,7 +68,7 @@ def test_without_a_compiler_one_message_says_what_is_missing(
 
 STRUCT = """
 typedef bool truth;
-typedef short small;
+typedef decltype(short(0)) small;
 struct First { int n; __device__ int first() { return n; } };
 struct Pair : First { float b; };
 namespace mine { namespace { __constant__ float w[2 * 4]; } }
