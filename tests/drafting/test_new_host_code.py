@@ -395,3 +395,20 @@ int main() {
     assert text.count("  # ? ") == 1  # what is computed: no question about blocks or launch bounds
     shapes = [argument["shape"] for argument in data["operation"]["arguments"][:2]]
     assert "BX" not in str(shapes)
+
+
+def test_a_loop_that_swaps_the_arrays_of_a_struct_is_no_repetition(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    struct Grid { float *next, *now; int n; };
+    __global__ void f(Grid g) {
+        int i = blockIdx.x * 128 + threadIdx.x;
+        if (i > 0 && i < g.n - 1) g.next[i] = g.now[i - 1] + g.now[i + 1];
+    }
+    int main() {
+        Grid g;
+        for (int t = 0; t < 100; t++) { f<<<8, 128>>>(g); std::swap(g.next, g.now); }
+    }
+    """
+    _, text = drafted(tmp_path, tune, code)
+    assert "# ? the host launches it in a loop, `for (int t = 0; t < 100; t++)`: is the whole loop the" in text
+    assert "#     swap: [next, now]" in text

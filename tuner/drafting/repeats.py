@@ -30,6 +30,8 @@ class Repeats:
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if len(words) == 1 and words[0].isidentifier():
                     self._given.setdefault(words[0], parameter.name)
+                    of_struct = (each for each in facts.pointers if each.parameter == parameter.name)
+                    self._given |= {".".join((words[0], *each.path)): each.array.name for each in of_struct}
         self._measuring: HostLoop | None = None
         self._of_problems: HostLoop | None = None  # each pass has memory of its own
         every = [(number, tuple(self._loops(number))) for number in range(len(self._sites))]
@@ -84,7 +86,7 @@ class Repeats:
     def _is_same(self) -> bool:
         """Whether passes differ in nothing: no argument varies, and no pass reads what an earlier one wrote."""
         pairs = [(site, loop) for site, (_, found) in zip(self._sites, self._items, strict=False) for loop in found]
-        varies = any(loop.variable in _read(site, loop) for site, loop in pairs)
+        varies = any(loop.variable in _read(site, loop) or _sets_arguments(site, loop) for site, loop in pairs)
         swaps = any(any(loop.swaps()) for _, found in self._items for loop in found)
         flags = any(loop.word == "while" for _, found in self._items for loop in found)
         return not (swaps or flags or varies or self._feeds_back())
@@ -180,6 +182,11 @@ class Repeats:
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if not parameter.is_pointer and len(words) > 1 and variables & {*words}:
                     yield f"in `arguments:`, {parameter.name} with value: {named(' '.join(words), self._given)}"
+
+
+def _sets_arguments(site: LaunchSite, loop: HostLoop) -> bool:
+    """Whether a loop assigns to a member of a struct that a launch in it passes."""
+    return any(len(words) == 1 and words[0].isidentifier() and loop.sets_members(words[0]) for words in site.arguments)
 
 
 def _read(site: LaunchSite, loop: HostLoop) -> set[str]:

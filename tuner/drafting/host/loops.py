@@ -69,12 +69,17 @@ class HostLoop:
         return "", ""
 
     def swaps(self) -> Iterator[tuple[str, str]]:
-        """The pairs of variables that its body exchanges."""
-        body = " ".join(self.body)
-        for one, other in re.findall(r"\bswap \( (\w+) , (\w+) \)", body):
+        """The pairs of variables, or of members such as `g.now`, that its body exchanges."""
+        body = re.sub(r" (?:\.|- >) (?=\w)", ".", " ".join(self.body))
+        for one, other in re.findall(r"\bswap \( ([\w.]+) , ([\w.]+) \)", body):
             yield one, other
-        for _, one, other in re.findall(r"\b(\w+) = (\w+) ; \2 = (\w+) ; \3 = \1 ;", body):
+        for _, one, other in re.findall(r"\b(\w+) = ([\w.]+) ; \2 = ([\w.]+) ; \3 = \1 ;", body):
             yield one, other
+
+    def sets_members(self, name: str) -> bool:
+        """Whether its body assigns to a member of a variable."""
+        assigns = rf"\b{re.escape(name)} (?:\.|- >) [\w. ]*(?:\[[^\[\]]*\] )?(?:=(?! =)|[-+*/] =|\+ \+|- -)"
+        return re.search(assigns, " ".join(self.body)) is not None
 
     def restored(self) -> set[str]:
         """The variables of the device that its body clears or copies to."""
