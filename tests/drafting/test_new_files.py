@@ -294,3 +294,12 @@ def test_kernels_of_one_name_need_names_of_their_own(tmp_path: Path, tune: Tune)
     refused = tune("validate", tmp_path / "f.yaml", "--compile").err
     assert 'which instance of overloaded function "a::f" is intended; it defines ' in refused
     assert refused.endswith("; give each a name of its own\n")
+
+
+def test_the_grid_has_blocks_up_to_the_limit_at_which_threads_return(tmp_path: Path, tune: Tune) -> None:
+    """A smaller limit of a part of the work does not matter."""
+    branch = "int k; if (i < part) k = i; else k = i - part; y[i] = x[k];"
+    code = f"__global__ void f(float *y, const float *x, int part, int n) {{ {I} if (i >= n) return; {branch} }}"
+    data, text = drafted(tmp_path, tune, code)
+    assert data["grid"] == ["ceil_div(n, block_size_x)"]
+    assert "how many blocks" not in text

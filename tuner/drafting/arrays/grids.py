@@ -102,9 +102,10 @@ class Grids:
         return [*dict.fromkeys(name for name, p in every if any(atoms & {*product} for product in p))]
 
     def _blocks(self, indices: Indices, axis: str, block: Sequence[str]) -> str | None:
-        """The number of blocks along an axis; None if unknown or ambiguous."""
+        """The number of blocks along an axis; None if unknown or ambiguous. The limit at which threads return counts
+        more than others, which may be of a part of the work."""
         threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
-        found, halves = set[str](), " ".join(indices.halves)
+        found, guarded, halves = set[str](), set[str](), " ".join(indices.halves)
         for polynomial, extents in (*self._shapes.bounds(indices).less, *self._shapes.ranges(indices)):
             if f"< {' * '.join(extents)} " in halves:
                 continue
@@ -115,7 +116,8 @@ class Grids:
             extent = " * ".join(map(self._shapes.number, extents)) + f" + {more}" * (more > 0)
             polynomial = self._loop_start(indices, polynomial)
             if bare(polynomial) == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
-                found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
+                found.add(blocks := f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
+                guarded.update([blocks] if tuple(extents) in indices.guards else [])
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
             others = [name for p, _ in steps for name in p if name != f"blockIdx.{axis}"]
             if len(steps) != 1 or not all(n in threads or self._is_tile(n) for n in others):
@@ -126,6 +128,8 @@ class Grids:
                 return None  # blocks of many threads overlap
             tiles = " * ".join(f"({f})" if re.search(r"[-+/%]", f) else f for f in factors)
             found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
+        if len(found) > 1 and len(guarded) == 1:
+            return guarded.pop()
         return found.pop() if len(found) == 1 else None
 
     def _is_tile(self, name: str) -> bool:

@@ -38,6 +38,7 @@ class Indices:
 
     accesses: the indices of each array
     bounds: pairs of an index and the tokens of its limit, from `i < n` and `i >= n`
+    guards: the tokens of the limits in `i >= n`, after which a thread returns
     compared: the other comparisons, as operator, left side and tokens of the right side
     others: arrays that are also used other than by an index
     aliases: for each array, its name and the local pointers into it
@@ -64,6 +65,7 @@ class Indices:
         every = list(self._comparisons())
         self.ambiguous = self._compared_as_several()
         self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
+        self.guards = {tuple(right) for sign, _, right in every if sign == ">="}
         self.compared = [each for each in every if each[0] not in _BOUNDS]
         self._join_remainders()
         self.loops = {
