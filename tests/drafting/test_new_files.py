@@ -297,9 +297,10 @@ def test_kernels_of_one_name_need_names_of_their_own(tmp_path: Path, tune: Tune)
 
 
 def test_the_grid_has_blocks_up_to_the_limit_at_which_threads_return(tmp_path: Path, tune: Tune) -> None:
-    """A smaller limit of a part of the work does not matter."""
-    branch = "int k; if (i < part) k = i; else k = i - part; y[i] = x[k];"
-    code = f"__global__ void f(float *y, const float *x, int part, int n) {{ {I} if (i >= n) return; {branch} }}"
-    data, text = drafted(tmp_path, tune, code)
+    """A limit of a part of the work does not matter."""
+    parts = "if (i < part) { k = i; row = k / w; } else { k = i - part; row = k / h; }"
+    body = f"int i = get_global_id(0); if (i >= n) return; int k, row; {parts} y[i] += x[row * h + k];"
+    code = f"__kernel void f(int w, int h, int n, int part, __global const float *x, __global float *y) {{ {body} }}"
+    data, text = drafted(tmp_path, tune, code, name="f.cl")
     assert data["grid"] == ["ceil_div(n, block_size_x)"]
     assert "how many blocks" not in text
