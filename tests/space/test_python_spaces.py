@@ -216,6 +216,7 @@ def fill(value: Any) -> dict[str, Any]:
         ({"source": "scale.c"}, "source: the kernel file is missing: .*scale.c"),
         ({"source": "void other() {}"}, "kernel: .*has no entry point 'scale'; it defines other"),
         ({"parameters": None}, "parameters: this key is missing; add it"),
+        ({"compile_options": ["-O2"]}, r"compile_options: a list; write the language .*, as in {cuda: \[-O2\]}$"),
         ({"restrictions": [3.5]}, "restrictions.0: 3.5: input should be a valid dictionary$"),
         ({"folder": 3}, "Space: folder: 3: write the path of a folder"),
         ({"name": "../up"}, "name: '../up': write words"),

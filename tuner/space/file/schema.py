@@ -235,6 +235,13 @@ def _restriction(value: object) -> object:
     return {"that": value} if isinstance(value, str) or callable(value) else value
 
 
+def _by_language(value: object) -> object:
+    if isinstance(value, list):
+        options = ", ".join(map(str, value[:4]))
+        raise ValueError(f"a list; write the language of these options, as in {{cuda: [{options}]}}")
+    return value
+
+
 class SpaceModel(GeometryModel):
     """A space: a kernel, or several steps, and its possible configurations."""
 
@@ -267,7 +274,9 @@ class SpaceModel(GeometryModel):
         None,
         description="of C: returned if the function returns its time in ms, as a float; a clock times it otherwise",
     )
-    compile_options: dict[LanguageName, list[Option]] = Field({}, description="language: options of its compiler")
+    compile_options: Annotated[dict[LanguageName, list[Option]], BeforeValidator(_by_language)] = Field(
+        {}, description="language: options of its compiler"
+    )
     extent: Extents | None = Field(None, description="replaces that of the operation")
     arguments: Arguments | None = Field(None, description="replaces that of the operation")
     types: Types = Field({}, description="replaces that of the operation")
