@@ -208,7 +208,7 @@ def test_a_reference_kernel_reads_the_same_constants(tmp_path: Path, cuda: Devic
     right = """
     extern "C" __global__ void right(float *y, const float *x, int n) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
-        if (i < n) y[i] = x[n - 1 - i] * filter[0] + filter[1];
+        if (i < n) y[i] = x[n - 1 - i] * mine::filter[0] + mine::filter[1];
     }
     """
     reference = {"kernel": "right", "arguments": ["y", "x", "n"], "grid": [BLOCKS], "block": [256]}
