@@ -304,3 +304,18 @@ def test_the_grid_has_blocks_up_to_the_limit_at_which_threads_return(tmp_path: P
     data, text = drafted(tmp_path, tune, code, name="f.cl")
     assert data["grid"] == ["ceil_div(n, block_size_x)"]
     assert "how many blocks" not in text
+
+
+def test_the_elements_of_a_thread_are_a_parameter_also_under_the_name_of_a_size(tmp_path: Path, tune: Tune) -> None:
+    code = """\
+#define ROWS 1
+__global__ void f(float *y, const float *x, int h, int w) {
+    int c = blockIdx.x * 16 + threadIdx.x, first = (blockIdx.y * 8 + threadIdx.y) * ROWS;
+    for (int k = 0; k < ROWS; ++k)
+        if (c < w && first + k < h) y[(first + k) * w + c] = 2 * x[(first + k) * w + c];
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["sizes"] == {"h": None, "w": None}
+    assert data["parameters"]["ROWS"] == [1, 2, 4]
+    compiled(tmp_path, tune, text)

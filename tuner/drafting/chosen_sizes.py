@@ -68,6 +68,9 @@ class ChosenSizes(Facts):
         # What blocks or threads are apart by is a tile.
         tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
         extents.update(tiles)
+        # A row of one element is rare: where the position of a thread has such a factor, a thread has more elements.
+        factors = re.findall(r"(?:threadIdx \. [xyz] \)|get_(?:local|global)_id \( \d \)(?: \))?) \* (\w+)", self.body)
+        extents.update(name for name in factors if self.numbers.get(name) == 1)
         extents.update(self.shapes.fixed)
         found = {name for name, value in self.numbers.items() if name in read and proposals.is_size(name, value)}
         # Extents of arrays, as indices or the host's allocations tell them.
