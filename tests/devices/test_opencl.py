@@ -119,7 +119,6 @@ DTYPES = {"p": "complex128", "q": "int64", "r": "float32", "v": "complex128"}
     [
         ("p", "float32", "float32 has 4 bytes, but f takes 16 here; write the type that f declares, or the `fields:`"),
         ("q", "float32", "float32 has 4 bytes, but f takes 8 here"),
-        ("r", "float64", "float64 has 8 bytes, but f takes 4 here"),
         ("v", "complex64", "complex64 has 8 bytes, but f takes 16 here"),
         ("", "", ""),
     ],

@@ -118,16 +118,13 @@ def parts(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | N
     The text is self-contained: it can be hashed, cached, exported and compiled anywhere. Raises SpaceError for a
     missing file.
     """
-    try:
-        return _parts_of(path, tuple(folders), kernels)
-    except RecursionError:
-        raise SpaceError(f"{shown(path)}: its includes are nested too deeply; nest fewer headers") from None
+    return _parts_of(path, tuple(folders), kernels)
 
 
 def files(path: Path, folders: Sequence[Path] = ()) -> list[Path]:
     """`path` and the headers that are expanded in its text. Raises SpaceError for a missing file."""
     found: dict[Path, snapshot.Stamp | None] = {}
-    _inlined(path, set(), folders, found)
+    _expanded(path, folders, found)
     return [file for file, stamp in found.items() if stamp]
 
 
@@ -149,7 +146,7 @@ def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | 
     parts, stamps = _cache.get((path, folders, kernels), ([], {}))
     if not parts or any(snapshot.stamp(file) != stamp for file, stamp in stamps.items()):
         files: dict[Path, snapshot.Stamp | None] = {}
-        parts = _inlined(path, set(), folders, files)
+        parts = _expanded(path, folders, files)
         if kernels is not None:
             parts = _device_parts(parts, kernels)
         else:
@@ -193,6 +190,14 @@ def _check_found(parts: Parts) -> None:
     for part in parts:
         if isinstance(part, SystemInclude) and part.fault:
             raise MissingHeaderError(part.fault, part.header)
+
+
+def _expanded(path: Path, folders: Sequence[Path], files: dict[Path, snapshot.Stamp | None]) -> Parts:
+    """`_inlined` of a whole source. Raises SpaceError if its includes are nested too deeply."""
+    try:
+        return _inlined(path, set(), folders, files)
+    except RecursionError:
+        raise SpaceError(f"{shown(path)}: its includes are nested too deeply; nest fewer headers") from None
 
 
 def _inlined(
