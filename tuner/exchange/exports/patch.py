@@ -13,6 +13,7 @@ from tuner.exchange.exports.target import Target, choose_target
 from tuner.quoting import shown
 from tuner.space.instance import Instance
 from tuner.space.model import Space
+from tuner.space.parsing import problem_words
 from tuner.space.sources import definitions, includes, rendering, source_text
 from tuner.space.texts import config_text
 
@@ -41,8 +42,14 @@ def text(target: Target, name: str) -> str:
         raise RequestError(f"--to patch: {listed} defines no parameter of {space.name}; use --to header")
     after = {file: each.replaced(before[file], values) for file, each in found.items()}
     if before == after:
+        listed = shown(", ".join(sorted(defined)))
+        if target.best.record is None:
+            problem = target.problem
+            words = problem_words(space.operation, problem.sizes, problem.types, problem.options)
+            first = f"nothing was measured; run `tune {shown(space.name)} {words}` first"
+            raise RequestError(f"--to patch: {listed} would not change, for {first}")
         have = "has the best value" if len(defined) == 1 else "have the best values"
-        raise RequestError(f"--to patch: {shown(', '.join(sorted(defined)))} {have} already")
+        raise RequestError(f"--to patch: {listed} {have} already")
     folder = Path(os.path.commonpath([file.parent for file in before]))
     about = [
         f"{space.name} at {target.problem.code_text} for {target.device.name}: {target.best.match}.",

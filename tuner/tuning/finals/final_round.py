@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NO_ROOM = "out of memory"  # a failure's reason
 SITTINGS = 12  # processes in which finalists are timed at most
-MORE_SECONDS = 8.0  # no more than FEWEST processes begin after these
+MORE_SECONDS = 4.0  # no more than FEWEST processes begin after these
 FIRST, LATER = 0.5, 0.25  # the shares of the rounds that the first process has, and each later one
 OPEN = 0.1  # relative difference in one process that may be a tie in another one
 
