@@ -89,7 +89,9 @@ def record(
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
     default = default_trial(worker.task.space, worker.scope, ledger)
-    default_final = next((finalist.final for finalist in finalists if finalist.trial == default), None)
+    # By configurations: a trial that was measured again stands in the ledger in place of the one that was a finalist.
+    of_default = None if default is None else default.config
+    default_final = next((finalist.final for finalist in finalists if finalist.trial.config == of_default), None)
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library, best_library, by = finals.library, finals.best_library, op.reference.kind
     at_length = {"kernel": final, "library": library, "best_library": best_library}
