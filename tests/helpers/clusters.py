@@ -11,6 +11,21 @@ from helpers.processes import PATIENCE_SECONDS
 from tuner.measure.remote.relay import ENDED, Relay
 from tuner.measure.remote.remote_device import Lost
 
+# A kernel in C that waits until the file GATE is there: until then, all workers hold a configuration.
+GATED = """
+#define _GNU_SOURCE
+#include <unistd.h>
+void gated(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
+    while (access(GATE, F_OK)) usleep(1000);
+    usleep(v == 7 ? 500 : 6000);
+    for (int i = 0; i < M * N; i++) {
+        float sum = 0;
+        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = beta == 0 ? alpha * sum : alpha * sum + beta * C[i];
+    }
+}
+"""
+
 
 class PipeLine:
     """The way to a station by a Relay of this process, where Dask has one between them."""

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from helpers import commands
-from helpers.clusters import ClusterHere, PipeLine
+from helpers.clusters import GATED, ClusterHere, PipeLine
 from helpers.dask_processes import DaskProcesses
 from helpers.kernels import Stage
 from helpers.ledgers import claims, finished
@@ -36,20 +36,6 @@ from tuner.space import identity, snapshot
 from tuner.tuning.crew import cluster, cluster_crew, cluster_workers, dask_engine
 from tuner.version import VERSION
 
-KERNEL = """
-#define _GNU_SOURCE
-#include <unistd.h>
-void gated(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
-    while (access(GATE, F_OK)) usleep(1000);
-    usleep(v == 7 ? 500 : 6000);
-    for (int i = 0; i < M * N; i++) {
-        float sum = 0;
-        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
-        C[i] = beta == 0 ? alpha * sum : alpha * sum + beta * C[i];
-    }
-}
-"""
-
 
 @pytest.fixture
 def dask(tmp_path: Path) -> Iterator[DaskProcesses]:
@@ -63,7 +49,7 @@ def test_a_worker_is_killed_another_joins_and_each_configuration_is_measured_onc
     stage: Stage, dask: DaskProcesses, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "gated", "{v: [5, 6, 7]}")
+    file = stage(f'#define GATE "{gate}"\n{GATED}', "gated", "{v: [5, 6, 7]}")
     killed = dask.add("killed")
     command = commands.start(
         str(file), "8", "--cluster", dask.address, "--timeout", str(PATIENCE_SECONDS), "--json", "--full",

@@ -16,23 +16,10 @@ from pathlib import Path
 import pytest
 
 from helpers import commands
+from helpers.clusters import GATED
 from helpers.kernels import Stage
 from helpers.ledgers import claims, finished
 from helpers.processes import PATIENCE_SECONDS, Tune, wait_until
-
-KERNEL = """
-#define _GNU_SOURCE
-#include <unistd.h>
-void gated(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
-    while (access(GATE, F_OK)) usleep(1000);
-    usleep(v == 7 ? 500 : 6000);
-    for (int i = 0; i < M * N; i++) {
-        float sum = 0;
-        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
-        C[i] = beta == 0 ? alpha * sum : alpha * sum + beta * C[i];
-    }
-}
-"""
 
 
 class Nodes:
@@ -102,7 +89,7 @@ def test_a_node_of_ray_leaves_another_joins_and_each_configuration_is_measured_o
     stage: Stage, ray: Nodes, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "gated", "{v: [5, 6, 7]}")
+    file = stage(f'#define GATE "{gate}"\n{GATED}', "gated", "{v: [5, 6, 7]}")
     leaves = ray.add("leaves")
     command = commands.start(
         str(file), "8", "--cluster", ray.address, "--timeout", str(PATIENCE_SECONDS), "--json", "--full"

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from tuner.measure.results import Final
 
 FEWEST = 4  # processes that tell how much ratios differ between them
-DEVIATIONS = (
-    4.0  # standard deviations between processes: a smaller difference is a tie. A few processes hardly tell them
-)
+DEVIATIONS = 4.0  # between processes: a smaller difference is a tie. They are many, as a few processes hardly tell one
 MOST_HIDDEN = 0.05  # a larger relative difference is no tie, however much processes differ
 ERRORS = 2.5  # standard errors by which a median ratio must differ from the limit of a tie
 COMPARED = 1.2  # the slowest ratio from which the deviation between processes is estimated
