@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from helpers.processes import Tune, start
 from tuner import devices
+from tuner.cli import app
+from tuner.cli.verb_names import VERBS
 from tuner.errors import DeviceError
 
 BAD_REQUESTS = {
@@ -85,7 +88,6 @@ BAD_REQUESTS = {
     ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "there is no folder /dev/null",
     ("report", "12_warptiled", "4096", "-o", "/mistyped/x.html"): "there is no folder /mistyped; make it, or",
     ("compare", "sgemm", "-o", "/proc/x.html"): "--output /proc/x.html: cannot be written: ",
-    ("03_naive", "8", "--seed", "x"): "'x' is not a valid whole number",
     ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",
 }
 
@@ -97,6 +99,26 @@ def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tu
     assert (done.status, done.out) == (2, ""), done.err
     assert BAD_REQUESTS[request_] in done.err
     assert len(done.err.splitlines()) == 1
+
+
+NUMBERS = [
+    (verb, option.opts[0], option.type)
+    for verb in ("kernel", *VERBS)
+    for option in app.cli.get_command(click.Context(app.cli), verb).params  # type: ignore[union-attr,attr-defined]
+    if any(text in repr(option.type) for text in ("INT", "FLOAT", "Whole", "Real"))
+]
+
+
+@pytest.mark.parametrize(("verb", "option", "kind"), NUMBERS, ids=lambda value: str(value).split(" ")[0])
+def test_an_option_that_takes_a_number_says_its_range(
+    verb: str, option: str, kind: click.IntRange | click.FloatRange, tune: Tune
+) -> None:
+    for wrong in ("abc", "nan", f"{kind.max:.15g}0"):
+        done = tune(verb, option, wrong)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.startswith(f"error: {option} {wrong!r}: write a ")
+        assert f"{kind.min:.15g}" in done.err
+        assert f"{kind.max:.15g}" in done.err
 
 
 LONG = "x1" * 5500

@@ -61,7 +61,7 @@ def test_both_limits_of_a_budget_hold_and_their_faults_are_told_as_keywords() ->
     assert 1 <= len(scale(strategy_options={"max_fevals": 5, "time_limit": 0.001}, fresh=True)[0]) < 5
     assert len(scale(strategy="random_sample", strategy_options={"fraction": 0.5, "max_fevals": 4}, fresh=True)[0]) == 3
     for options, message in (
-        ({"budget": "2x"}, "budget='2x': write a number of configurations of at least 1"),
+        ({"budget": "2x"}, "budget='2x': write a number of configurations from 1 to"),
         ({"budget": "3,4"}, "budget='3,4': write a number"),
         ({"timeout": 0.5}, "timeout=0.5: must be 1 to"),
         ({"strategy": "no_such"}, "strategy='no_such': there is no such strategy"),

@@ -16,7 +16,8 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.errors import OptionError, RequestError
+from tuner.cli.numbers import Whole
+from tuner.errors import RequestError
 from tuner.languages import KINDS
 from tuner.measure.method import OBJECTIVES
 from tuner.quoting import shown
@@ -95,7 +96,6 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
     return url
 
 
-MOST_ALLOWED = 1000.0  # of `--fail-above`
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
 COMPLETE_KERNEL = _completed(kernels)
@@ -145,12 +145,6 @@ TYPES = click.option(
 )
 
 
-class Whole(click.IntRange):
-    """A whole number within bounds. Its name appears in messages and `--help`."""
-
-    name = "whole number"
-
-
 SEED = click.option(
     "--seed", type=Whole(0, 2**32 - 1), metavar="N", default=0, show_default=True, help="Random seed of the strategy."
 )
@@ -167,12 +161,6 @@ def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Ca
 def storage_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option `--storage`. Its password is hidden from the list of processes."""
     return click.option("--storage", callback=_storage, metavar="URL", help=help_)
-
-
-def check_allowed(ratio: float) -> None:
-    """Raise OptionError if the ratio of `--fail-above` is not one of times that a loss may have."""
-    if not 1 <= ratio <= MOST_ALLOWED:
-        raise OptionError(f"{ratio:g}: must be 1 to {MOST_ALLOWED:g}, such as 1.05 for 5 %", "fail-above")
 
 
 def check_folder(option: str, folder: Path) -> None:

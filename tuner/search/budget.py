@@ -31,8 +31,8 @@ class Budget:
         times = [limit.seconds for limit in limits if limit is not None and limit.seconds is not None]
         if None in limits or len(counts) > 1 or len(times) > 1:
             raise OptionError(
-                f"{quoted(text)}: write a number of configurations of at least 1, such as 100, or a time: 90s, 2m, 1h, "
-                "or both: 100,2m",
+                f"{quoted(text)}: write a number of configurations from 1 to 999999999, such as 100, or a time: 90s, "
+                "2m, 1h, or both: 100,2m",
                 "budget",
             )
         return Budget(counts[0] if counts else None, times[0] if times else None)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tuner.cli import output
-from tuner.cli.options import COMPLETE_KERNEL, DEVICE, JSON, RESULTS, check_allowed, check_file
+from tuner.cli import numbers, output
+from tuner.cli.options import COMPLETE_KERNEL, DEVICE, JSON, RESULTS, check_file
 from tuner.errors import OptionError, RequestError
 from tuner.quoting import shown
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tuner.tuning.checking.checks import Check
 
 JOB_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file to which a job of GitHub adds its summary
-MOST_SECONDS = 3600.0
 
 
 @click.command()
@@ -32,7 +31,7 @@ MOST_SECONDS = 3600.0
 @click.option(
     "--fail-above",
     "allowed",
-    type=float,
+    type=numbers.RATIO,
     metavar="RATIO",
     default=1.05,
     show_default=True,
@@ -40,7 +39,7 @@ MOST_SECONDS = 3600.0
 )
 @click.option(
     "--seconds",
-    type=float,
+    type=numbers.Real(1, 3600, "number of seconds"),
     metavar="S",
     default=60.0,
     show_default=True,
@@ -82,9 +81,6 @@ def command(
     from tuner.report import check_files
     from tuner.tuning.checking.checking import Checking, CheckRequest
 
-    check_allowed(allowed)
-    if not 1 <= seconds <= MOST_SECONDS:
-        raise OptionError(f"{seconds:g}: must be 1 to {MOST_SECONDS:g} seconds", "seconds")
     if not against:
         raise OptionError("'': empty; name a revision such as HEAD~1, or a folder of records", "against")
     if summary is None and (named := os.environ.get(JOB_SUMMARY)):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import output
+from tuner.cli import numbers, output
 from tuner.cli.options import (
     DEVICES,
     JSON,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
 @click.option(
     "--within",
-    type=click.FloatRange(1.0, 10.0, min_open=True),
+    type=numbers.Real(1, 10, example="1.03", is_above=True),
     default=1.03,
     show_default=True,
     help="Largest time at any size, as a multiple of the best known time there.",
@@ -64,7 +63,12 @@ if TYPE_CHECKING:
 @TYPES
 @SEED
 @click.option(
-    "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
+    "--timeout",
+    type=numbers.TIMEOUT,
+    metavar="SECONDS",
+    default=TIMEOUT,
+    show_default=True,
+    help="Time limit per configuration, in seconds.",
 )
 @storage_option("Database in which several machines share the studies.")
 @RESULTS
@@ -107,8 +111,6 @@ def command(
     from tuner.tuning.several.cover import CoverRequest, cover, measure_times
     from tuner.tuning.several.problems import members
 
-    if math.isnan(within):  # click's range lets it pass
-        raise RequestError("--within nan: write a number above 1 and at most 10, such as 1.03")
     if as_ is not None and not times:
         raise RequestError(f"--as {quoted(as_)}: only with --times; `tune KERNEL SIZE --as NAME` tunes for it")
     method = Method(deployment=deployments.parse(as_))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import output
-from tuner.cli.options import COMPLETE_KERNEL, DEVICES, JSON, SET, TYPES, Whole, check_file, with_kept_files
+from tuner.cli import numbers, output
+from tuner.cli.options import COMPLETE_KERNEL, DEVICES, JSON, SET, TYPES, check_file, with_kept_files
 from tuner.errors import RequestError
 from tuner.measure.method import MOST_COMPARED_RUNS, TIMEOUT
 
@@ -27,23 +27,27 @@ if TYPE_CHECKING:
 @click.option(
     "--sizes", "sizes", multiple=True, metavar="SIZE", help="A size, as of `tune KERNEL SIZE`; several times."
 )
-@click.option("--tune", type=Whole(1, 10_000), metavar="N", help="Try N configurations of each, and judge the fastest.")
 @click.option(
-    "--hidden", type=Whole(0, 100), metavar="N", default=3, show_default=True, help="Sizes that are not told."
+    "--tune", type=numbers.Whole(1, 10_000), metavar="N", help="Try N configurations of each, and judge the fastest."
 )
 @click.option(
-    "--rounds", type=Whole(5, 1000), metavar="N", default=11, show_default=True, help="Timed runs at each size."
+    "--hidden", type=numbers.Whole(0, 100), metavar="N", default=3, show_default=True, help="Sizes that are not told."
+)
+@click.option(
+    "--rounds", type=numbers.Whole(5, 1000), metavar="N", default=11, show_default=True, help="Timed runs at each size."
 )
 @click.option(
     "--verify",
-    type=Whole(1, MOST_COMPARED_RUNS),
+    type=numbers.Whole(1, MOST_COMPARED_RUNS),
     metavar="N",
     help="Runs that are compared after those; by default 228, or as many as fit in 2 s.",
 )
-@click.option("--timeout", type=float, metavar="SECONDS", default=TIMEOUT, show_default=True, help="For a launch.")
+@click.option(
+    "--timeout", type=numbers.TIMEOUT, metavar="SECONDS", default=TIMEOUT, show_default=True, help="For a launch."
+)
 @click.option(
     "--seed",
-    type=Whole(0, 2**32 - 1),
+    type=numbers.Whole(0, 2**32 - 1),
     metavar="N",
     help="Of hidden sizes and inputs, drawn by default; keep it secret.",
 )

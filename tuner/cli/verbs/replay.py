@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from tuner.cli import output
-from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, Whole
+from tuner.cli import numbers, output
+from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED
 from tuner.quoting import shown
 
 
@@ -14,11 +14,11 @@ from tuner.quoting import shown
 @click.option(
     "--strategy", metavar="NAME", shell_complete=COMPLETE_STRATEGY, help="Search strategy, as for `tune KERNEL SIZE`."
 )
-@click.option("--budget", metavar="N", help="Number of configurations to try; all if omitted.")
+@click.option("--budget", metavar="N", help="Real of configurations to try; all if omitted.")
 @SEED
 @click.option(
     "--workers",
-    type=Whole(1, 1024),
+    type=numbers.Whole(1, 1024),
     metavar="N",
     default=1,
     show_default=True,

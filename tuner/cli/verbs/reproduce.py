@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner import paths
-from tuner.cli import output
+from tuner.cli import numbers, output
 from tuner.cli.interrupts import INTERRUPTS
 from tuner.cli.options import DEVICE, JSON, RESULTS, check_folder, with_kept_files
 from tuner.errors import RequestError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--small", is_flag=True, help="Measure at small sizes; OpenCL on a CPU always does.")
 @click.option(
     "--timeout",
-    type=float,
+    type=numbers.TIMEOUT,
     metavar="SECONDS",
     help=f"Time limit per configuration, in seconds; {TIMEOUT:g} if omitted, {LOOPS_TIMEOUT:g} on the host.",
 )

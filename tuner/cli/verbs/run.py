@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, check_allowed, with_kept_files
+from tuner.cli import numbers, output
+from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, with_kept_files
 from tuner.errors import OptionError
 from tuner.store.verdicts import Interval
 
@@ -21,7 +21,7 @@ from tuner.store.verdicts import Interval
 @click.option(
     "--fail-above",
     "allowed",
-    type=float,
+    type=numbers.RATIO,
     metavar="RATIO",
     help="Fail if the time is certainly more than this many times that of its record.",
 )
@@ -40,8 +40,6 @@ def command(kernel: str, size: str | None, allowed: float | None, as_json: bool,
     from tuner.space.texts import config_text, size_text, types_text
     from tuner.tuning import rerun
 
-    if allowed is not None:
-        check_allowed(allowed)
     space = catalog.load(kernel)
     result = rerun.run(kernel, size, **request, noted=output.say)
     best = result.candidate

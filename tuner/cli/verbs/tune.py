@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tuner.cli import output
+from tuner.cli import numbers, output
 from tuner.cli.options import (
     CLUSTER,
     COMPLETE_OBJECTIVE,
@@ -21,7 +21,6 @@ from tuner.cli.options import (
     SIZES_HELP,
     TYPES,
     VERBOSE,
-    Whole,
     storage_option,
     with_kept_files,
 )
@@ -59,20 +58,25 @@ from tuner.quoting import quoted
 @click.option(
     "--budget",
     metavar="N|TIME",
-    help="Number of configurations to try (100), time for the search without the finals (90s, 2m, 1h), or both "
+    help="Real of configurations to try (100), time for the search without the finals (90s, 2m, 1h), or both "
     "(100,2m); all configurations if omitted.",
 )
 @SEED
 @click.option(
     "--repeats",
-    type=Whole(1, MOST_REPEATS),
+    type=numbers.Whole(1, MOST_REPEATS),
     metavar="N",
     default=STANDARD.repeats,
     show_default=True,
     help="Timed runs per configuration.",
 )
 @click.option(
-    "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
+    "--timeout",
+    type=numbers.TIMEOUT,
+    metavar="SECONDS",
+    default=TIMEOUT,
+    show_default=True,
+    help="Time limit per configuration, in seconds.",
 )
 @click.option("--full", is_flag=True, help="Repeat slow configurations as often as fast ones.")
 @click.option(
@@ -101,7 +105,7 @@ from tuner.quoting import quoted
 )
 @click.option(
     "--verify",
-    type=Whole(COMPARED_RUNS, MOST_COMPARED_RUNS),
+    type=numbers.Whole(COMPARED_RUNS, MOST_COMPARED_RUNS),
     metavar="N",
     help=f"Compare N runs of the best at the end, however long that takes; if omitted, {COMPARED_RUNS}, within "
     f"{COMPARED_SECONDS:g} s.",

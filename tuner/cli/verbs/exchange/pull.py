@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tuner.cli import output
-from tuner.cli.options import COMPLETE_KERNEL, JSON, RESULTS, TARGET_DEVICE, Whole
+from tuner.cli import numbers, output
+from tuner.cli.options import COMPLETE_KERNEL, JSON, RESULTS, TARGET_DEVICE
 
 if TYPE_CHECKING:
     from tuner.exchange.sharing.pulled import Pull
@@ -22,7 +22,12 @@ MOST = 64  # megabytes that are read by default
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...", shell_complete=COMPLETE_KERNEL)
 @TARGET_DEVICE
 @click.option(
-    "--most", type=Whole(1, 100_000), metavar="MB", default=MOST, show_default=True, help="Most megabytes to read."
+    "--most",
+    type=numbers.Whole(1, 100_000),
+    metavar="MB",
+    default=MOST,
+    show_default=True,
+    help="Most megabytes to read.",
 )
 @click.option("--again", is_flag=True, help="Read files that an earlier pull has read, too.")
 @RESULTS
