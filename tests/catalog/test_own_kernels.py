@@ -18,7 +18,7 @@ from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
 from tuner import devices, paths
 from tuner.catalog import catalog, folders, known_files
-from tuner.errors import RequestError
+from tuner.errors import NoConfiguration, RequestError
 from tuner.store.store import Store
 
 
@@ -166,6 +166,13 @@ def test_what_a_file_had_under_another_name_stays_found_and_is_continued(
     kernels = {row["kernel"] for row in tune("report", "--device", "host", "--json").json}
     assert kernels == {"vision/blur"}, "each measurement once"
     assert (tmp_path / "results/tuning/blur.jsonl").exists(), "nothing is lost"
+    paths.user_results().rename(tmp_path / "home" / "tuned")
+    monkeypatch.delenv("TUNER_RESULTS")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "of another user"))
+    with pytest.raises(NoConfiguration):
+        tuner.best(str(file), device="host")
+    (tmp_path / "home" / "tuner.toml").write_text('name = "vision"\n[options]\nresults = "tuned"\n')
+    tuner.best(str(file), device="host")  # a program takes the store of the kernel's project
 
 
 @pytest.mark.slow
@@ -223,7 +230,7 @@ def test_sizes_and_the_default_come_from_the_file_everywhere(tune: Tune, tmp_pat
     x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
     pickle.loads(pickle.dumps(kernel))(y, x)
     assert (y == 2).all()
-    assert "SIZE is missing: there is no default for M, N, K" in tune("best", "sgemm/03_naive").err
+    assert "SIZE is missing: sgemm/03_naive was measured at " in tune("best", "sgemm/03_naive").err
     with pytest.raises(RequestError, match=r"SIZE is missing"):
         tuner.load("sgemm/03_naive")
 

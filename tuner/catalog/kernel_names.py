@@ -114,6 +114,19 @@ def wheel_results(space: Space) -> Path | None:
     return package / "results" if package is not None else None
 
 
+def project_results(space: Space) -> Path | None:
+    """The folder that the space's project names by `results` under `[options]`, with which commands tune.
+
+    None if the space is in no project, if its project names none, or if TUNER_RESULTS precedes it.
+    """
+    file = _own_file(space)
+    if file is None or os.environ.get("TUNER_RESULTS"):
+        return None
+    home = project.above(file.parent)
+    named = home.options.get("results") if home else None
+    return home.root / named if home and named and isinstance(named, str) else None
+
+
 def folders_of_environment() -> list[Path]:
     """The folders in TUNER_SPACES, without links."""
     folders = os.environ.get("TUNER_SPACES", "").split(os.pathsep)

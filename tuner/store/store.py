@@ -80,7 +80,9 @@ class Store:
 
     @staticmethod
     def of(space: Space, folder: Path | None = None, names: Iterable[str] = ()) -> "Store":
-        """The store of a space, with the records under its other names and those of the wheel that contains it.
+        """The store of a space, with the records under its other names, and those of its wheel or project.
+
+        Without `folder`, the store that the space's project names for commands is read, too: after the user's.
 
         Other names are those that a user's file had on other machines or in earlier versions of tuner, and `names`. A
         record under another name belongs to this kernel if its code is the same. A record of different code belongs to
@@ -88,7 +90,7 @@ class Store:
         """
         more_names = (*names, *kernel_names.other_names(space))
         names = [name for name in dict.fromkeys(more_names) if name != space.name]
-        results = kernel_names.wheel_results(space)
+        results = kernel_names.wheel_results(space) or (None if folder else kernel_names.project_results(space))
         user = folder or paths.user_results()
         more: list[Place] = []
         present = [(name, path) for name in names if os.path.isfile(path := user / f"{name}.jsonl")]

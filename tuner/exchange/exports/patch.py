@@ -38,15 +38,16 @@ def text(target: Target, name: str) -> str:
     found = {file: definitions.of(content, names, with_defaults=names) for file, content in before.items()}
     defined = frozenset[str]().union(*(each.names for each in found.values()))
     if not defined:
-        listed = shown(", ".join(file.name for file in before))
+        listed = shown(", ".join(file.name for file in before)) or "no file of yours"
         raise RequestError(f"--to patch: {listed} defines no parameter of {space.name}; use --to header")
     after = {file: each.replaced(before[file], values) for file, each in found.items()}
     if before == after:
         listed = shown(", ".join(sorted(defined)))
-        if target.best.record is None:
+        if not target.best.is_exact:
             problem = target.problem
             words = problem_words(space.operation, problem.sizes, problem.types, problem.options)
-            first = f"nothing was measured; run `tune {shown(space.name)} {words}` first"
+            why = "nothing" if target.best.record is None else f"nothing at {problem.code_text}"
+            first = f"{why} was measured on {target.device.name}; run `tune {shown(space.name)} {words}` first"
             raise RequestError(f"--to patch: {listed} would not change, for {first}")
         have = "has the best value" if len(defined) == 1 else "have the best values"
         raise RequestError(f"--to patch: {listed} {have} already")

@@ -20,6 +20,8 @@ from tuner.store import time_tables
 from tuner.store.lookup import MATCHES, Candidate, Query, chip, names_vendor, normalised
 from tuner.store.store import Store
 
+MOST_SIZES = 8  # that a message names
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -41,7 +43,9 @@ class Problem:
         results: Path | None = None,
     ) -> Problem:
         """The problem that the user describes. Raises RequestError for a size, option or type that the kernel does not
-        have."""
+        have, and for a missing one: the message names sizes that were measured, if there are any."""
+        if size is None:
+            _check_defaults(space, results)
         chosen = Chosen.parse(space.operation, size, options, types)
         return Problem(space, chosen.sizes, chosen.options, chosen.types, results)
 
@@ -75,6 +79,18 @@ class Problem:
     def scope(self, language: str, limits: Limits) -> Scope:
         """The problem on a device."""
         return self.space.operation.scope(self.sizes, self.options, language, limits, self.types)
+
+
+def _check_defaults(space: Space, results: Path | None) -> None:
+    """Raise RequestError if a size has no default and the store knows some, newest first."""
+    if None not in space.operation.sizes.values():
+        return
+    newest = sorted(Store.of(space, results).records, key=lambda record: record.date, reverse=True)
+    known = list(dict.fromkeys(short_size(record.sizes) for record in newest))
+    if known:
+        more = f" and {len(known) - MOST_SIZES} more" * (len(known) > MOST_SIZES)
+        measured = ", ".join(known[:MOST_SIZES]) + more
+        raise RequestError(f"SIZE is missing: {space.name} was measured at {measured}; write a size")
 
 
 @dataclass(frozen=True)
