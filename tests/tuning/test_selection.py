@@ -12,9 +12,10 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
-from tuner.devices import Device
+from tuner.devices import Device, DeviceInfo
 from tuner.measure.process import attempts
-from tuner.tuning import driver
+from tuner.measure.timing.clock import MIN_ROUNDS
+from tuner.tuning import driver, exploration
 from tuner.tuning.finals import final_round
 from tuner.tuning.finals.runners_up import runners_up
 
@@ -162,6 +163,23 @@ def test_a_runner_up_whose_process_is_killed_every_time_is_none_and_the_run_has_
     assert done.json["failed"] == {"finals": 1}
     record = tune("best", file, "8", "--json").json["record"]
     assert {runner_up["config"]["mode"] for runner_up in record["next"]} == set(range(6)) - {record["config"]["mode"]}
+
+
+def test_the_finals_of_a_budget_that_is_over_do_no_more_than_they_must(
+    tune: Tune, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where no time is added for other programs: here, the time of the finals is over when they begin."""
+    monkeypatch.setattr(exploration, "FINALS_SECONDS", -60.0)
+    monkeypatch.setattr(DeviceInfo, "on_processor", property(lambda _: False, lambda *_: None))
+    body = f"usleep(3000 * (1 + mode)); {MULTIPLY}"
+    file = stage(c_kernel("brief", body), "brief", "{mode: [0, 1, 2, 3, 4, 5, 6, 7, 8]}", more="default: {mode: 8}")
+    done = tune(file, "8", "--json", "--budget", "60s", "--repeats", "2")
+    assert done.status == 0, done.err
+    record = tune("best", file, "8", "--json").json["record"]
+    assert (record["rounds"], record["compared_runs"]) == (MIN_ROUNDS, 1)
+    finalists = [each["config"] for each in record["finalists"]]
+    assert all(each["config"] in finalists for each in record["next"]), "no other runner-up was verified"
+    assert record["default_spread"] is not None
 
 
 SEVENS = """\

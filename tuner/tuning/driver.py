@@ -110,6 +110,7 @@ def tune_with(
             all_given,
             request.verify,
             search.preference,
+            search.until,
         )
         selection, accused = _judged(crew, ledger, selected)
         ledger.note_accusation(accused or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,6 +51,9 @@ SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.posterior")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 NOT_KEPT = "so this run is not stored, and no later run continues it"
+# The finals of a budget of time should be over so many seconds after it. Where other programs disturb the times, on
+# processors, they take what they need.
+FINALS_SECONDS = 3.0
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
 
 
@@ -108,7 +112,8 @@ class Exploration:
     `strategy` is the strategy's name, or `given` if the caller chose the configurations. `evaluated` counts the trials
     of the pool's configurations, including those of earlier runs. `signature` identifies the space. `doubts` are
     warnings about the space file, and about cases of its conditions that no input covers. `is_lasting`: later runs can
-    tell that they have the same space, so that results may be stored. `preference` is for the finals.
+    tell that they have the same space, so that results may be stored. `preference` and `until`, the time by
+    `time.monotonic` at which they should be over, are for the finals.
     """
 
     crew: Crew
@@ -121,6 +126,7 @@ class Exploration:
     doubts: tuple[str, ...] = ()
     is_lasting: bool = True
     preference: Preference = NO_PREFERENCE
+    until: float = math.inf
 
     @property
     def trials(self) -> list[Trial]:
@@ -240,7 +246,10 @@ def explored(
                 evaluated = crew.run(search, ledger, progress, given=configs is not None)
                 snapshot.tell_changes(progress.noted)
                 doubts += crew.lead.missed_cases  # the crew has already shown them
-                about = tuple(doubts), unknown is None, preference
+                until = math.inf
+                if budget.seconds is not None and not crew.device.on_processor:
+                    until = began + budget.seconds + FINALS_SECONDS
+                about = tuple(doubts), unknown is None, preference, until
                 yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, *about)
             finally:
                 rejected.keep(query, _wrong(ledger.trials))

@@ -155,7 +155,7 @@ class Supervisor:
 
         Raises WorkerDied if one of them crashes or hangs the worker.
         """
-        self._renew()
+        self.renew()
         count = len(configs) + (0 if rivals is None else len(rivals.configs))
         limit = LONGER * seconds + 2 * self.task.timeout * (count + 1)
         limit += MOST_PERIODS * (1 + count) * (sustained or 0.0)
@@ -179,7 +179,7 @@ class Supervisor:
 
         Raises WorkerDied if one of them crashes or hangs the worker.
         """
-        self._renew()
+        self.renew()
         seconds, request = self.task.timeout * (len(configs) + 1), {"verify": self._completed(configs)}
         return self._ask(lambda reply: [Verified(**each) for each in reply["verified"]], request, seconds, found_wrong)
 
@@ -188,12 +188,13 @@ class Supervisor:
 
         Raises as `measure` does. The timeout is for each part of the runs, because the worker says that it goes on.
         """
-        self._renew()
+        self.renew()
         request = {"repeat": self.task.space.completed(config), "runs": runs, "seconds": seconds}
         return self._ask(lambda reply: Repeated(**reply), request, 3 * self.task.timeout)
 
-    def _renew(self) -> None:
-        """Have the worker prepare the finals' inputs and answers; a failure is no configuration's fault."""
+    def renew(self) -> None:
+        """Have the worker prepare the finals' inputs and answers, unless it has them; a failure is no configuration's
+        fault. Raises as `measure` does."""
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.get_ready()
@@ -207,7 +208,7 @@ class Supervisor:
         """The worker's reply to a request of a supervisor elsewhere, as JSON; `is_final` requests need the inputs and
         answers of the finals. Raises as `measure` does."""
         if is_final:
-            self._renew()
+            self.renew()
         return self._ask(lambda reply: reply, request, seconds, found_wrong)
 
     def kill(self) -> None:

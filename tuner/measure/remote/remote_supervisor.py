@@ -59,7 +59,7 @@ class RemoteSupervisor(Supervisor):
     def close(self) -> None:
         """Do nothing: whoever has the device closes it."""
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         self._is_final = True
 
     def _ask(

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
@@ -35,6 +35,8 @@ T = TypeVar("T")
 NO_ROOM = "out of memory"  # a failure's reason
 SITTINGS = 12  # processes in which finalists are timed at most
 MORE_SECONDS = 4.0  # no more than FEWEST processes begin after these
+SHARE = 0.5  # of the time that is left, for the rounds, and then for the runs that are compared
+LEAST_SECONDS = 0.1  # of rounds; the fewest rounds may take longer
 FIRST, LATER = 0.5, 0.25  # the shares of the rounds that the first process has, and each later one
 OPEN = 0.1  # relative difference in one process that may be a tie in another one
 
@@ -53,9 +55,11 @@ class FinalRound:
         noted: Callable[[str], None],
         sustained: float | None = None,
         quick: bool = False,
+        until: float = math.inf,
     ) -> None:
-        """`sustained` and `quick` are those of `Bench.finals`; `noted` is called with messages for the user."""
-        self._worker, self._ledger, self._noted = worker, ledger, noted
+        """`sustained` and `quick` are those of `Bench.finals`; `noted` is called with messages for the user. `until` is
+        the time, by `time.monotonic`, at which the round should be over: it then does no more than it must."""
+        self._worker, self._ledger, self._noted, self._until = worker, ledger, noted, until
         self._seconds = QUICK_SECONDS if quick else FINAL_SECONDS
         # On a processor, times depend on where a process has its memory and its code.
         may_differ = worker.device.on_processor and worker.task.method.objectives == ("time",)
@@ -63,6 +67,19 @@ class FinalRound:
         self._finals = functools.partial(worker.finals, sustained=sustained, quick=quick)
         self._failures: dict[ConfigKey, str] = {}
         self.bits: dict[ConfigKey, Bits] = {}
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the round should be over."""
+        return time.monotonic() >= self._until
+
+    def parts(self, trials: Sequence[Trial]) -> list[Sequence[Trial]]:
+        """The trials in parts that are verified together: all, or one by one where the round has to be over in time."""
+        return [trials] if math.isinf(self._until) else [[trial] for trial in trials]
+
+    def _share(self) -> float:
+        """The seconds that one part of the round may take."""
+        return max(SHARE * (self._until - time.monotonic()), 0.0)
 
     def measured(self, trials: Sequence[Trial], rule: TieRule) -> Finals:
         """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure.
@@ -84,8 +101,13 @@ class FinalRound:
 
     def _measured(self, trials: Sequence[Trial], share: float) -> Finals:
         """The Finals of the trials in one process, in this share of the rounds."""
-        seconds, most_rounds = self._seconds * share, int(MAX_ROUNDS * share)
-        measure: Callable[..., Finals] = functools.partial(self._finals, seconds=seconds, most_rounds=most_rounds)
+        most_rounds = int(MAX_ROUNDS * share)
+
+        def measure(configs: Sequence[Config], **how: Any) -> Finals:
+            self._worker.renew()  # before what is left of the time is shared out
+            seconds = max(min(self._seconds * share, self._share()), LEAST_SECONDS)
+            return self._finals(configs, seconds=seconds, most_rounds=most_rounds, **how)
+
         try:
             finals = self._of(trials, measure)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measuring each alone shows which one was the cause
@@ -119,13 +141,14 @@ class FinalRound:
         return [self._judged(trial, verified.failure) for trial, verified in zip(trials, found, strict=True)]
 
     def repeated(self, trial: Trial, runs: int, seconds: float | None) -> int | None:
-        """How many runs of a trial were compared; None if it failed. `runs` and `seconds` are those of `Bench.repeat`.
+        """How many runs of a trial were compared; None if it failed. `runs` and `seconds` are those of `Bench.repeat`;
+        there are fewer runs where too little time is left, unless `seconds` is None.
 
         Raises as `measured` does.
         """
 
         def repeat(configs: Sequence[Config], found_wrong: FoundWrong) -> Repeated:
-            return self._worker.repeat(configs[0], runs, seconds)
+            return self._worker.repeat(configs[0], runs, None if seconds is None else min(seconds, self._share()))
 
         repeated = self._alone(trial, repeat)
         failure = repeated if isinstance(repeated, str) else repeated.failure

@@ -64,7 +64,7 @@ def next_best(
     """The runners-up of the first of `finalists`, as a record stores them: configurations with times in ms, best first.
 
     They are chosen among the `best` trials. A look-up may choose any of them, so each is verified as finalists are. One
-    that fails is replaced by another.
+    that fails is replaced by another. Those that the round has no time left for are left out.
     """
     right = {config_key(finalist.trial.config) for finalist in finalists}
     while True:
@@ -78,6 +78,9 @@ def next_best(
         unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
         if not unknown:
             return [_entry(trials[key], times[key]) for key in map(config_key, configs)]
-        for trial, failure in zip(unknown, final_round.verified(unknown), strict=True):
-            if failure is None:
-                right.add(config_key(trial.config))
+        for part in final_round.parts(unknown):
+            if final_round.is_late:
+                return [_entry(trials[key], times[key]) for key in map(config_key, configs) if key in right]
+            for trial, failure in zip(part, final_round.verified(part), strict=True):
+                if failure is None:
+                    right.add(config_key(trial.config))

@@ -66,6 +66,7 @@ def select(
     others: Pool | None = None,
     runs: int | None = None,
     preference: Preference = NO_PREFERENCE,
+    until: float = math.inf,
 ) -> Selection:
     """Measure the best trials again, interleaved with the space's default and the vendor library.
 
@@ -88,11 +89,12 @@ def select(
     is given, only its configurations can be finalists. If not, `quick` finals leave out what was RACE times slower than
     the best in the search, take the runners-up from the finalists, and do not measure finalists again as in the search.
     If `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
+    `until` is that of `FinalRound`.
     Raises EnvironmentTrouble if the machine stays in trouble, and RequestError if nothing has the bits asked for.
     """
     objectives, space = worker.task.method.objectives, worker.task.space
     several, is_short = len(objectives) > 1, quick and among is None
-    final_round = FinalRound(worker, ledger, noted, sustained, quick)
+    final_round = FinalRound(worker, ledger, noted, sustained, quick, until)
     earlier: dict[ConfigKey, Trial] = {}  # the original search trials of finalists that were measured again
     code = Code(worker)
     rounds, entrants = 0, Entrants(worker, ledger, final_round, among, preference, is_short)
@@ -109,10 +111,10 @@ def select(
             result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
         rounds, known = rounds + 1, set(earlier)
-        if not is_short:
+        if not is_short and not final_round.is_late:
             finalists = _again(final_round, finalists, earlier, noted)
         misled = [each for each in finalists if config_key(each.trial.config) not in known and _was_misled(each)]
-        if misled and rounds < MOST_ROUNDS and _has_better(finalists, entrants.ranked()):
+        if misled and rounds < MOST_ROUNDS and not final_round.is_late and _has_better(finalists, entrants.ranked()):
             noted("the search's times were wrong; comparing the best again")
             continue
         admitted = [each for each in finalists if each.final.failure is None and entrants.admits(each.trial)]
