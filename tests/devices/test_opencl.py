@@ -14,6 +14,7 @@ from helpers.operations import array, written
 from helpers.processes import Tune, run
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.base import GUARD
 from tuner.errors import LaunchError
 from tuner.space import parsing
 from tuner.space.instance import Instance
@@ -144,3 +145,22 @@ def test_a_type_that_no_argument_of_a_kernel_may_have_is_explained(tmp_path: Pat
     assert done.status == 2
     assert "OpenCL C forbids bool, size_t" in done.err
     assert "also within a struct; write unsigned char" in done.err
+
+
+def test_arrays_of_measurements_ask_for_large_pages_so_that_times_depend_less_on_where_they_lie(opencl: Device) -> None:
+    if not Path("/sys/kernel/mm/transparent_hugepage").exists():
+        pytest.skip("this system has no large pages")
+    nbytes, before = 3 << 20, _advised()
+    buffer = opencl.allocate(nbytes)
+    opencl.fill(buffer.handle, 1, nbytes)
+    assert _advised() - before >= nbytes + 2 * GUARD
+
+
+def _advised() -> int:
+    """The bytes of this process for which large pages were asked for."""
+    nbytes = size = 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        size = int(rest.split()[0]) * 1024 if name == "Size" else size
+        nbytes += size if name == "VmFlags" and "hg" in rest.split() else 0
+    return nbytes

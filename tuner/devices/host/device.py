@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tuner import paths
-from tuner.devices import caches, environment, forking, settings
+from tuner.devices import caches, environment, forking, pages, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.builds import build_cache
@@ -187,7 +187,7 @@ class HostDevice(Device):
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         size = nbytes + 2 * guard + _ALIGNMENT
         try:
-            whole = _mapped(size) if guard else np.empty(size, dtype=np.uint8)
+            whole = pages.mapped(size, size >= _LARGE) if guard else np.empty(size, dtype=np.uint8)
         except (MemoryError, OSError):
             raise OutOfMemory(f"host: {nbytes} bytes do not fit; try a smaller size") from None
         skip = -whole.ctypes.data % _ALIGNMENT or _ALIGNMENT * bool(guard)
@@ -240,16 +240,6 @@ class HostDevice(Device):
         """None: the host has no streams."""
         if stream is not None:
             raise ArgumentError("stream: the host has no streams; leave it out")
-
-
-def _mapped(size: int) -> Array:
-    """Memory in a mapping of its own. So a forked process that is the first to write it has pages of its own, and large
-    ones as NumPy's arrays have them. Raises OSError if it does not fit."""
-    mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # the system has no large pages
-            mapping.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(mapping, np.uint8)
 
 
 class _ClockTimer:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices import caches, environment, forking
+from tuner.devices import caches, environment, forking, pages
 from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
@@ -237,9 +237,12 @@ class OpenCLDevice(Device):
                 f"{self.id}: an array of {nbytes} bytes; one allocation has at most {most}; try a smaller size"
             )
         try:
-            whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
+            if guard and self.on_processor:
+                whole = self.over(pages.aligned(nbytes + 2 * guard)).whole
+            else:
+                whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
             return Buffer(whole.get_sub_region(guard, nbytes), whole, nbytes)
-        except cl.Error as error:
+        except (cl.Error, OSError) as error:
             raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
     def over(self, memory: Array) -> Buffer:
