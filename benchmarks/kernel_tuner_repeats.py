@@ -1,19 +1,22 @@
-"""How often the same configuration wins: small kernels tuned again and again by Kernel Tuner and by tuner.
+"""How often the same configuration wins with Kernel Tuner: the small spaces of verdicts.py, tuned again and again.
 
-    python benchmarks/kernel_tuner_repeats.py
-    python benchmarks/kernel_tuner_repeats.py --times 20 --kernels add
+    python benchmarks/kernel_tuner_repeats.py --device opencl --repeats 20 --minutes 5
+    python benchmarks/kernel_tuner_repeats.py --device cuda gallery/transpose sgemm/07_tiled_1xn
 
-Both measure all configurations of the same text in OpenCL, on the same device, each time in a process of its own, from
-nothing. Kernel Tuner takes the mean of its seven runs of each; `tune` ends with its finals. For each kernel and tuner,
-the table has how often the most frequent winner won, how many configurations won at all, and the median seconds of a
-process.
+Kernel Tuner measures all configurations in a process of its own each time, without a cache of its times, and takes the
+mean of seven runs of each, as is its default. It compiles the text that `tune` compiles for each configuration, and
+launches it with the same grid and block, so verdicts.py shows what `tune` does with the same kernels. (Of a kernel of
+two steps, it measures the first one.) For each kernel, the table has how often the most frequent winner won, how many
+configurations won at all, the gain of the best mean over the second best, and the seconds of a process: their medians.
+The next run is of the kernel with the fewest so far. With `--keep FILE`, runs are noted there, and those that it notes
+are counted, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,131 +26,111 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ADD = """\
-__kernel void add(__global float *c, __global const float *a, __global const float *b, int n) {
-    int i = get_group_id(0) * block_size_x + get_local_id(0);
-    if (i < n) c[i] = a[i] + b[i];
-}
-"""
-PRODUCT = """\
-__kernel void product(__global float *c, __global const float *a, __global const float *b, int n) {
-    int x = get_group_id(0) * block_size_x + get_local_id(0), y = get_group_id(1) * block_size_y + get_local_id(1);
-    float sum = 0;
-    if (x >= n || y >= n) return;
-    for (int k = 0; k < n; k++) sum += a[y * n + k] * b[k * n + x];
-    c[y * n + x] = sum;
-}
-"""
-KERNELS: dict[str, dict[str, Any]] = {
-    "add": {
-        "text": ADD,
-        "n": 1 << 20,
-        "shape": ["n"],
-        "reference": "a + b",
-        "tolerance": "4 * epsilon",
-        "parameters": {"block_size_x": [32 * i for i in range(1, 33)]},
-        "block": ["block_size_x"],
-    },
-    "product": {
-        "text": PRODUCT,
-        "n": 256,
-        "shape": ["n", "n"],
-        "reference": "a @ b",
-        "tolerance": "64 * n * epsilon",
-        "parameters": {"block_size_x": [8, 16, 32, 64, 128], "block_size_y": [1, 2, 4, 8, 16]},
-        "block": ["block_size_x", "block_size_y"],
-    },
-}
-AXES = "xyz"
+import numpy as np
+import verdicts
+
+from tuner.catalog import catalog
+from tuner.space import chosen_types, operation
+from tuner.space.config import Config
+from tuner.space.instance import Instance
+from tuner.space.sources.rendering import render
+
+BACKENDS = {"opencl": "OpenCL", "cuda": "CuPy"}
+NUMBER, BLOCK = "number", ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's parameters
+SEED = 49
 
 
 def main() -> None:
     """Tune and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=[*KERNELS])
-    parser.add_argument("--one", nargs=2, metavar=("TUNER", "KERNEL"), help=argparse.SUPPRESS)
+    parser.add_argument("kernels", nargs="*", help="default: all for the kind of device")
+    parser.add_argument("--device", choices=BACKENDS, default="opencl")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="note the runs there, and count all that it notes")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)  # one process, which prints its winner
     options = parser.parse_args()
-    if options.one:
-        tuner, name = options.one
-        print(json.dumps(by_kernel_tuner(name) if tuner == "Kernel Tuner" else by_tuner(name)))
+    kernels = options.kernels or [*verdicts.KERNELS[options.device]]
+    if options.once:
+        print(json.dumps(tuned(kernels[0], options.device)))
         return
-    print(f"{'kernel':10} {'tuner':14} same winner  winners  seconds")
-    for name in options.kernels:
-        found: dict[str, list[tuple[str, float]]] = {"Kernel Tuner": [], "tuner": []}
-        for _ in range(options.times):  # in turn, so that what the machine does meanwhile is the same for both
-            for tuner, runs in found.items():
-                runs.append(_tuned(tuner, name))
-        for tuner, runs in found.items():
-            winners = Counter(winner for winner, _ in runs)
-            same = f"{max(winners.values())}/{len(runs)}"
-            seconds = median(each for _, each in runs)
-            print(f"{name:10} {tuner:14} {same:>11} {len(winners):8} {seconds:8.1f}", flush=True)
-
-
-def _tuned(tuner: str, name: str) -> tuple[str, float]:
-    """The best configuration as text, and the seconds of the process."""
+    end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as folder:
-        own = {**os.environ, "TUNER_STATE": f"{folder}/state", "TUNER_RESULTS": f"{folder}/results"}
-        command = [sys.executable, str(Path(__file__).resolve()), "--one", tuner, name]
-        began = time.monotonic()
-        done = subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, check=True)
-        return done.stdout.splitlines()[-1], time.monotonic() - began
+        keep: Path = options.keep or Path(folder, "runs.jsonl")
+        keep.touch()
+        runs = [json.loads(line) for line in keep.read_text().splitlines()]
+        while time.monotonic() < end:
+            counts = {kernel: sum(run["kernel"] == kernel for run in runs) for kernel in kernels}
+            kernel = min(counts, key=counts.__getitem__)
+            if counts[kernel] >= options.repeats:
+                break
+            command = [sys.executable, __file__, kernel, "--device", options.device, "--once"]
+            began = time.monotonic()
+            line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+            runs.append({**json.loads(line), "kernel": kernel, "seconds": time.monotonic() - began})
+            with keep.open("a") as file:
+                file.write(json.dumps(runs[-1]) + "\n")
+    print(f"{'kernel':28} {'same winner':>12} {'winners':>8} {'gain':>6} {'seconds':>8}")
+    for kernel in kernels:
+        if own := [run for run in runs if run["kernel"] == kernel]:
+            winners = Counter(run["winner"] for run in own)
+            same = f"{max(winners.values())}/{len(own)}"
+            gain, seconds = (median(run[name] for run in own) for name in ("gain", "seconds"))
+            print(f"{kernel:28} {same:>12} {len(winners):>8} {gain:>6.1%} {seconds:>8.1f}")
 
 
-def by_kernel_tuner(name: str) -> dict[str, Any]:
-    """The best configuration by Kernel Tuner."""
+def tuned(kernel: str, device: str) -> dict[str, Any]:
+    """The number of the configuration that Kernel Tuner finds the fastest, and the gain over the next one."""
     import kernel_tuner  # only this process needs it
-    import numpy as np
 
-    own = KERNELS[name]
-    n, draw = own["n"], np.random.default_rng(49)
-    shape = [n for _ in own["shape"]]
-    a, b = (draw.standard_normal(shape, np.float32) for _ in range(2))
-    _, env = kernel_tuner.tune_kernel(
-        name,
-        own["text"],
-        tuple(shape),
-        [np.zeros_like(a), a, b, np.int32(n)],
-        own["parameters"],
-        lang="OpenCL",
-        answer=[a + b if name == "add" else a @ b, None, None, None],
-        atol=1e-3,
+    size = verdicts.KERNELS[device][kernel]
+    scope = verdicts._scope(catalog.load(kernel), size, device)
+    space = verdicts._small(kernel, scope)
+    rows = (dict(zip(space.parameters, row, strict=True)) for row in itertools.product(*space.parameters.values()))
+    configs: list[Config] = [config for config in rows if space.valid(config, scope)]
+    instances = [Instance(space, config, scope) for config in configs]
+    steps = [render(instance)[0] for instance in instances]
+    blocks = [step.geometry.block for step in steps]
+    values = {name: sorted({block[axis] for block in blocks}) for axis, name in enumerate(BLOCK)}
+    results, _ = kernel_tuner.tune_kernel(
+        steps[0].kernel,
+        lambda parameters: steps[parameters[NUMBER]].source.text,
+        lambda parameters: steps[parameters[NUMBER]].geometry.grid,
+        _arguments(instances, steps[0].arguments),
+        {NUMBER: [*range(len(steps))], **values},
+        grid_div_x=[],
+        grid_div_y=[],
+        grid_div_z=[],
+        restrictions=[f"({', '.join(BLOCK)}) == {blocks}[{NUMBER}]"],
+        lang=BACKENDS[device],
+        compiler_options=[*steps[0].source.options],
+        defines={},
+        quiet=True,
     )
-    return {parameter: env["best_config"][parameter] for parameter in own["parameters"]}
+    times = sorted((float(run["time"]), run[NUMBER]) for run in results if isinstance(run["time"], float))
+    return {"winner": times[0][1], "gain": times[1][0] / times[0][0] - 1, "times": [*map(list, times)]}
 
 
-def by_tuner(name: str) -> dict[str, Any]:
-    """The best configuration by `tuner.tune`, all of the space."""
-    import tuner
+def _arguments(instances: list[Instance], names: tuple[str, ...]) -> list[Any]:
+    """What the kernel takes. Inputs hold random numbers; scratch memory has room for every configuration."""
+    draw, first = np.random.default_rng(SEED), instances[0]
+    op, scope = first.space.operation, first.scope
+    scalars = {a.name: value for a, value in zip(op.by_value, operation.scalars(op, scope), strict=True)}
+    found: list[Any] = []
+    for name in names:
+        if name in scalars:
+            found.append(scalars[name])
+            continue
+        argument, nbytes = first.argument(name), max(each.nbytes(name) for each in instances)
+        dtype = chosen_types.dtype(argument, scope).numpy
+        if argument.role != "in":
+            found.append(np.zeros(nbytes // dtype.itemsize, dtype))
+        elif dtype.kind == "f":
+            found.append(draw.standard_normal(nbytes // dtype.itemsize).astype(dtype))
+        else:
+            found.append(np.frombuffer(draw.bytes(nbytes), dtype).copy())
+    return found
 
-    own = KERNELS[name]
-    Path(f"{name}.cl").write_text(own["text"])
-    space = {
-        "title": name,
-        "operation": {
-            "sizes": {"n": own["n"]},
-            "extent": own["shape"],
-            "arguments": [
-                *({"name": each, "dtype": "float32", "shape": own["shape"], "role": role} for each, role in ROLES),
-                {"name": "n", "dtype": "int32"},
-            ],
-            "reference": own["reference"],
-            "tolerance": own["tolerance"],
-        },
-        "kernel": name,
-        "languages": ["opencl"],
-        "parameters": own["parameters"],
-        "grid_divisors": {axis: [block] for axis, block in zip(AXES, own["block"], strict=False)},
-        "block": own["block"],
-    }
-    Path(f"{name}.yaml").write_text(json.dumps(space))  # JSON is YAML
-    best = tuner.tune(f"{name}.yaml", own["n"], device="opencl", progress=False).best
-    assert best is not None
-    return dict(best)
-
-
-ROLES = (("c", "out"), ("a", "in"), ("b", "in"))
 
 if __name__ == "__main__":
     main()

@@ -10,7 +10,7 @@ own; builds come from one cache. For each kernel, the table has how often the mo
 runs; the same if the fastest of the finals won instead of the one that the rule chooses; how many winners of the
 budgeted runs the test of the finals calls tied with the fastest of them, in one last final round of them all; and how
 many of these runs measured that fastest one at all, which no final round can make up for; and the median seconds of a
-run. In the end it prints how often the goal, 19 of 20, is met. After eight runs of each kind, the next one is of the
+run. In the end it prints how often the goal, 19 of 20, is met. After ten runs of each kind, the next one is of the
 kernel that has taken the least time so far, so kernels that take long are tuned less often if `--minutes` end before
 `--repeats`.
 
@@ -73,7 +73,7 @@ KERNELS = {  # for each kind of device, kernels with a size at which a run takes
 MOST = 32  # configurations of a kernel's small space
 BUDGET = 24
 GOAL = 0.95
-FEW = 8  # runs of each kind that all kernels have before those that take little time have more
+FEW = 10  # runs of each kind that all kernels have before those that take little time have more
 SITTINGS = 4  # processes in which winners of smaller budgets are compared, on a processor
 
 
