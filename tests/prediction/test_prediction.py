@@ -535,3 +535,14 @@ def test_new_times_are_added_to_a_model_and_change_what_it_predicts_near_them_al
     assert model.times(near)[1] < 0.7 * learnt().times(near)[1]
     assert [*after[[0, 2]]] == pytest.approx([*before[[0, 2]]])
     assert [*model.times(far)] == pytest.approx([*learnt().times(far)], rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [704, 1216])
+def test_an_invalid_configuration_does_not_hide_that_another_takes_longer_than_its_cost_terms_say(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, small, _ = learnt().times(sizes(size))
+    monkeypatch.setattr("tuner.prediction.model.BATCH", 1)
+    assert small < learnt().times(sizes(size))[0] < 0.9 * large  # it is not looked at, as it cannot be the fastest
+    assert learnt().times(sizes(size), is_valid=lambda position: position != 1)[0] == large

@@ -326,10 +326,11 @@ class Forecast:
         not trusted."""
         if self.regret is None or self._model is None:
             return
-        times = self._model.times(scope.sizes, lent=self._lent)
+        known = self._candidates
+        times = self._model.times(scope.sizes, lent=self._lent, is_valid=lambda each: known[each].is_valid(scope))
         for position in times.argsort(kind="stable"):
             if math.isfinite(times[position]):
-                yield float(times[position]), self._candidates[position]
+                yield float(times[position]), known[position]
 
 
 def _key(known: Known) -> tuple[int, ConfigKey]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -151,13 +151,20 @@ class TimeModel:
         other._take(added(self.trained, self._cost, self._capacity, times))
         return other
 
-    def times(self, sizes: Mapping[str, int], strange: float = STRANGE, lent: bool = False) -> Array:
+    def times(
+        self,
+        sizes: Mapping[str, int],
+        strange: float = STRANGE,
+        lent: bool = False,
+        is_valid: Callable[[int], bool] = lambda position: True,
+    ) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
 
         Uncertainty lengthens the time of a kernel, more so if the library is a candidate. `strange` is a further factor
         for a kernel without a training size nearby. `lent`: whether the times are those of another type of the same
-        width, which say less of the library where rows are not aligned. Only the entries that may be the fastest
-        include the Gaussian process's residual.
+        width, which say less of the library where rows are not aligned. `is_valid` tells of a position in the result
+        whether that configuration may run at these sizes. Only the entries that may be the fastest valid one include
+        the Gaussian process's residual.
         """
         predicted = np.full(self._count, np.inf)
         if self.trained is None:
@@ -168,7 +175,8 @@ class TimeModel:
         times *= np.exp(prior := RISK * PRIOR_ERROR * self._is_kernel)
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
-        # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time.
+        # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
+        # valid entry. An invalid one says nothing of those that remain.
         best, done, of_library = math.inf, 0, None
         while done < len(ranked) and times[ranked[done]] < best:
             batch = ranked[done : done + BATCH]
@@ -185,7 +193,11 @@ class TimeModel:
             else:
                 longer = is_kernel * doubts(self._learnt.caution, own, of_library)
             times[batch] *= np.exp(longer - prior[batch])
-            best = min(best, times[batch].min())
+            for entry in batch[times[batch].argsort()]:
+                if times[entry] >= best:
+                    break
+                if is_valid(int(self._positions[entry])):
+                    best = times[entry]
             done += BATCH
         predicted[self._positions[ranked]] = times[ranked]
         return predicted
