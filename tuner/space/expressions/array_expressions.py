@@ -3,7 +3,7 @@ masks.
 
 They are checked and evaluated like all expressions: nothing in them is run as Python. In addition to what `expressions`
 allows, a call may name a function of `ARRAY_FUNCTIONS` and pass keywords, an array may be sliced (`x[1:-1, ::2]`) or
-indexed by an array, and `& | ^ ~` combine masks. Arithmetic and comparisons are element-wise.
+indexed by an array, `x.T` is transpose(x), and `& | ^ ~` combine masks. Arithmetic and comparisons are element-wise.
 """
 
 import ast
@@ -44,7 +44,15 @@ _ELEMENTWISE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 @lru_cache(maxsize=256)
 def tree_of(text: str) -> ast.expr:
     """The syntax tree of `text`. Raises ExpressionError if it is not allowed."""
-    return evaluator.checked(text, _check)
+    tree: ast.expr = _Transposes().visit(evaluator.checked(text, _check))
+    return tree
+
+
+class _Transposes(ast.NodeTransformer):
+    """Replaces `x.T`, the only attribute that is allowed, by `transpose(x)`."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.Call:
+        return ast.Call(func=ast.Name("transpose"), args=[self.visit(node.value)], keywords=[])
 
 
 def _check(node: ast.expr, depth: int) -> None:
@@ -57,6 +65,8 @@ def _check(node: ast.expr, depth: int) -> None:
         case ast.BinOp(op=op) if type(op) in _BINARY:
             pass
         case ast.UnaryOp(op=unary) if type(unary) in _UNARY:
+            pass
+        case ast.Attribute(attr="T"):
             pass
         case ast.Call(func=ast.Name(id=name)):
             if name not in ARRAY_FUNCTIONS and name not in arithmetic.FUNCTIONS:
@@ -84,8 +94,6 @@ def _instead(node: ast.expr) -> str:
     """The advice for a node that is not allowed: what to write instead."""
     listed = "`tune schema --functions` lists what a reference may call"
     match node:
-        case ast.Attribute(value=value, attr="T"):
-            return f"write transpose({shown(ast.unparse(value))}); {listed}"
         case ast.Call(func=ast.Attribute(value=ast.Name(), attr=name)) if name in ARRAY_FUNCTIONS:
             return f"write {name}(...), without what precedes it; {listed}"
     return f"allowed are numbers, arrays, slices, arithmetic, comparisons, `& | ~` and functions; {listed}"
