@@ -23,6 +23,28 @@ PROGRAMS = {
         "for (int k = 0; k < 3; k++) { y[i] += x[0]; x += n; } }",
         ["guess: x"],
     ),
+    "a tile that the rows of a block cover in several steps": (
+        "#define TILE 32\n#define ROWS 8\n__global__ void f(float *y, const float *x, int w, int h) {"
+        "__shared__ float t[TILE][TILE]; int i = blockIdx.x * TILE + threadIdx.x, k = blockIdx.y * TILE + threadIdx.y;"
+        "for (int j = 0; j < TILE; j += ROWS) if (i < w && k + j < h)"
+        " t[threadIdx.y + j][threadIdx.x] = x[(k + j) * w + i];"
+        "__syncthreads(); for (int j = 0; j < TILE; j += ROWS) if (i < w && k + j < h)"
+        " y[(k + j) * w + i] = t[threadIdx.y + j][threadIdx.x ^ 1]; } void run(float *y, float *x, int w, int h) {"
+        " f<<<dim3((w + TILE - 1) / TILE, (h + TILE - 1) / TILE), dim3(TILE, ROWS)>>>(y, x, w, h); }",
+        ['that: "TILE % ROWS == 0"'],
+    ),
+    "a tile whose end every thread tests": (
+        "#define TILE 32\n#define ROWS 8\n__global__ void f(float *y, const float *x, int w) {"
+        "int i = blockIdx.x * TILE + threadIdx.x; for (int j = 0; j < TILE; j += ROWS)"
+        "if (i < w && threadIdx.y + j < TILE) y[(blockIdx.y * TILE + threadIdx.y + j) * w + i] = x[i]; }"
+        "void run(float *y, float *x, int w, int h) {"
+        " f<<<dim3((w + TILE - 1) / TILE, (h + TILE - 1) / TILE), dim3(TILE, ROWS)>>>(y, x, w); }",
+        ["default: {TILE: 32, ROWS: 8}\ngrid: "],
+    ),
+    "a number that nothing declares, at which threads end": (
+        f"__global__ void f(float *y, const float *x) {{ {INDEX} if (i < N) y[i] = x[i]; }}",
+        ["the source does not define it; the size of the problem, at which threads end, belongs under sizes:"],
+    ),
     "a number that is taken apart and put together": (
         f"__global__ void f(float *y, int n, int w, int h) {{ {INDEX} if (i >= n) return; int column = i % w; i /= w;"
         "int row = i % h; i /= h; y[(i * h + row) * w + column] = 1; }",

@@ -51,6 +51,8 @@ class ChosenKnobs(ChosenSizes):
                 found[name] = Knob(proposals.around(value) if self.launched.is_block(name) else (value,), value)
             elif name not in taken and name not in found:
                 why = "the source does not define it"
+                if re.search(rf"\b(?:if|while) \( [^;{{}}]*(?:<|> =) {name} \)", self.body):
+                    why += "; the size of the problem, at which threads end, belongs under sizes:"
                 found[name] = (
                     Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else proposals.guessed(name, why)
                 )

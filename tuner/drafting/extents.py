@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tuner.drafting.array_counts import ArrayCounts
+from tuner.drafting.arrays import strides
 from tuner.drafting.drafted_grids import DraftedGrids
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.polynomials import (
@@ -145,6 +146,9 @@ class DraftedExtents:
                 is_sure = whole.isdecimal() and not any(int(whole) % int(each) for each in knobs[block].values)
                 if whole and not is_sure:
                     found[f"{whole} % {block} == 0"] = "the host launches whole blocks only"
+            for tile, rows in strides.covered(step.body, self._facts.block_of(step)):
+                if tile in knobs and rows in knobs and int(knobs[tile].default) % int(knobs[rows].default) == 0:
+                    found[f"{tile} % {rows} == 0"] = f"the threads of a block cover {tile} in steps of {rows}"
             for axis, block in enumerate(self._facts.block_of(step)):
                 if quotient := re.fullmatch(r"(\w+|\([^()]*\)) // (\w+|\([^()]*\))", block):
                     found[f"{quotient[1]} % {quotient[2]} == 0"] = "the number of threads in a block is their quotient"
