@@ -405,3 +405,59 @@ def test_numbers_in_addresses_are_whole_and_likely_strides_and_tolerances_are_na
     tolerances = re.findall(r"^  # tolerance: (.*?)    # if ", text, re.MULTILINE)
     assert tolerances == ["1e-3", "{rtol: 64 * epsilon}", "{OUT: 1}"]
     assert "TF32" not in drafted(tmp_path, MOVED.replace("load(block))", "load(block), input_precision='ieee')"))
+
+
+TILES = """\
+import itertools
+
+import triton
+
+if triton.__version__:
+    STAGES = [2, 3]
+
+
+def tiles(name="BLOCK", most=64):
+    found = []
+    for block in [32, 64, 128]:
+        if block > most:
+            continue
+        for stages, warps in itertools.product(STAGES, (4, 8)):
+            found.append(triton.Config({name: block}, num_stages=stages, num_warps=warps))
+    return found
+
+
+def activated(x, kind):
+    return x if kind == "none" else triton.language.maximum(x, 0)
+"""
+TILED = """\
+import triton
+import triton.language as tl
+
+from .tiles import activated
+from .tiles import tiles as configs
+
+
+@triton.autotune(configs=configs(most=128), key=["n"])
+@triton.jit
+def scaled(y_ptr, x_ptr, n: int, limit: float, kind: tl.constexpr, part: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, activated(tl.where(x > limit, x, 0) + tl.sum(tl.zeros((part,), tl.float32)), kind), mask=i < n)
+
+
+def run(y, x, n, limit):
+    width = 16
+    scaled[lambda META: (triton.cdiv(n, META["BLOCK"]),)](y, x, n, limit, kind, part=width)
+"""
+
+
+def test_a_draft_reads_loops_of_configurations_in_another_file_and_what_the_launch_and_annotations_say(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tiles.py").write_text(TILES)
+    (tmp_path / "scaled.py").write_text(TILED)
+    drafted = yaml.safe_load(PythonDraft(tmp_path / "scaled.py", None, tmp_path / "scaled.yaml").text())
+    expected = {"BLOCK": [32, 64, 128], "num_stages": [2, 3], "num_warps": [4, 8], "kind": ["none"], "part": [16]}
+    assert drafted["parameters"] == expected
+    assert drafted["operation"]["sizes"].keys() == {"n"}
+    assert drafted["operation"]["options"].keys() == {"limit"}

@@ -34,7 +34,7 @@ class PythonDraft:
             tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
             raise RequestError(f"{shown(source)}: not Python: {shown(error)}") from None
-        self.roles = Roles(self._chosen(known, entry), tree)
+        self.roles = Roles(self._chosen(known, entry), tree, source)
 
     def _chosen(self, known: dict[str, JitFunction], entry: str | None) -> JitFunction:
         """The kernel to draft: the only one that no other kernel calls, unless `entry` names one."""
@@ -178,16 +178,15 @@ class PythonDraft:
         values: dict[str, Any] = dict(self.roles.told.values)
         known = {*values, *self.roles.sizes, *self.roles.told.heuristics, *self.roles.deduced, *self.roles.kinds}
         known |= {o.name for o in self.roles.options} | self.roles.unread
-        compared = usage.texts(self.roles.function.node)
         conditions = usage.conditions(self.roles.function.node)
         stages = usage.stages(self.roles.function.node)
         for constant in self.roles.function.constants:
             is_passed = self.roles.launch is not None and constant.name in self.roles.launch.passed
             if constant.name in known or is_stride(constant) or (constant.has_default and not is_passed):
                 continue
-            literal = None if self.roles.launch is None else self.roles.launch.literal(constant.name)
+            literal = self.roles.literal(constant.name)
             usual: tuple[Any, ...] = FLAG if constant.name in conditions else BLOCKS
-            usual = USUAL["num_stages"] if constant.name in stages else compared.get(constant.name, usual)
+            usual = USUAL["num_stages"] if constant.name in stages else self.roles.texts.get(constant.name, usual)
             values[constant.name] = (literal,) if isinstance(literal, bool | int | float | str) else usual
         yield "parameters:"
         for name, each in values.items():

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
+from typing import Any
 
 from tuner.drafting.python import configs, launches, usage
+from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_shapes import HostShapes
 from tuner.drafting.python.pointers import Pointers
 from tuner.drafting.python.syntax import filled
@@ -18,11 +21,13 @@ MOST_NESTED = 4  # computed numbers in computed numbers
 class Roles:
     """The roles of the parameters of a kernel, as its text, its decorators and its first launch tell them."""
 
-    def __init__(self, function: JitFunction, tree: ast.Module) -> None:
-        """`tree` is the file of the function."""
+    def __init__(self, function: JitFunction, tree: ast.Module, file: Path) -> None:
+        """`tree` is the content of the function's file."""
         self.function = function
         self.pointers = Pointers(function.node, [each.name for each in function.arguments])
-        self.told = configs.of(function.node, tree)
+        definitions = PythonDefinitions(tree, file)
+        self.told = configs.of(function.node, tree, definitions)
+        self.texts = usage.texts(function.node, definitions)
         self.launch = launches.of(tree, function.name, [p.name for p in function.parameters])
         self.absent = absent(function.node)
         self.grid = launches.PythonGrid(self.launch, self.absent.all) if self.launch is not None else None
@@ -43,7 +48,8 @@ class Roles:
     @cached_property
     def sizes(self) -> list[str]:
         """The numbers that are sizes: those that Triton tunes again for, and those that bound indices."""
-        numbers = [p.name for p in self.scalars if p.name not in self.computed]
+        real = usage.real(self.function.node)
+        numbers = [p.name for p in self.scalars if p.name not in self.computed and p.name not in real]
         bounding = usage.compared(self.function.node) | usage.divisors(self.function.node)
         if self.shapes is not None:
             bounding |= {n for n in numbers if self.shapes.is_extent(n)}
@@ -110,6 +116,13 @@ class Roles:
         in_shapes = set[str]() if self.shapes is None else {*self.shapes.names()}
         return self._computed({p.name for p in self.scalars if not is_stride(p)} - in_shapes)
 
+    def literal(self, name: str) -> Any:
+        """The literal that the launch passes for a parameter, also by a variable; None if it passes anything else."""
+        if self.launch is None or self.grid is None or name not in self.launch.passed:
+            return None
+        value = self.grid.value(self.launch.passed[name])
+        return value.value if isinstance(value, ast.Constant) else self.launch.literal(name)
+
     def _computed(self, names: set[str]) -> dict[str, str]:
         if self.launch is None or self.grid is None:
             return {}
@@ -128,7 +141,7 @@ class Roles:
     def options(self) -> list[JitParameter]:
         """The numbers that are real: `eps`, `alpha`, and constants that are neither extents nor conditions."""
         function, others = self.function.node, {*self.sizes, *self.computed}
-        chosen = {*self.told.values, *self.told.heuristics, *self.deduced, *self.kinds, *others, *usage.texts(function)}
+        chosen = {*self.told.values, *self.told.heuristics, *self.deduced, *self.kinds, *others, *self.texts}
         chosen |= usage.conditions(function) | usage.extents(function) | usage.stages(function) | self.unread
         reals = [c for c in self.function.constants if c.name not in chosen and not is_stride(c) and not c.has_default]
         return [*(p for p in self.scalars if p.name not in {*others, *self.strides, *self.unread}), *reals]

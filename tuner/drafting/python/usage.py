@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.syntax import last_word, names_in
+
+MOST_CALLS = 2  # functions in each other that a kernel calls
 
 _BLOCKED = ("arange", "range", "static_range", "zeros", "full", "cdiv", "reshape", "view", "broadcast_to")  # of Triton
 
@@ -35,14 +38,29 @@ def types(node: ast.FunctionDef) -> set[str]:
     return found
 
 
-def texts(node: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
-    """The texts with which each name is compared."""
+def texts(node: ast.FunctionDef, definitions: PythonDefinitions, depth: int = 0) -> dict[str, tuple[str, ...]]:
+    """The texts with which each name is compared, also as a parameter of a function that the kernel calls."""
     found: dict[str, tuple[str, ...]] = {}
     for each in ast.walk(node):
         match each:
             case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant(value=str(text))]):
                 found[name] = (*found.get(name, ()), text)
+            case ast.Call(func=ast.Name(id=called), args=args, keywords=keywords) if depth < MOST_CALLS:
+                where, functions = definitions.of(called)
+                for function in functions:
+                    if isinstance(function, ast.FunctionDef):
+                        inner = texts(function, where, depth + 1)
+                        given = zip((a.arg for a in function.args.args), args, strict=False)
+                        for name, value in (*given, *((k.arg or "", k.value) for k in keywords)):
+                            if isinstance(value, ast.Name) and name in inner:
+                                found[value.id] = (*found.get(value.id, ()), *inner[name])
     return {name: tuple(dict.fromkeys(texts)) for name, texts in found.items()}
+
+
+def real(node: ast.FunctionDef) -> set[str]:
+    """The parameters that their annotations call real numbers: `scale: float`."""
+    arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    return {a.arg for a in arguments if a.annotation is not None and last_word(a.annotation).startswith("float")}
 
 
 def divisors(node: ast.FunctionDef) -> set[str]:

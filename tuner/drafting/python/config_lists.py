@@ -1,0 +1,204 @@
+"""Reads lists of Triton's configurations: literals, comprehensions, and functions with loops that append to them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+from tuner.drafting.python.definitions import PythonDefinitions
+from tuner.drafting.python.host_names import defaults
+from tuner.drafting.python.syntax import filled, last_word, names_in
+
+MOST_VALUES = 1000  # of a loop
+MOST_PASSES = 20_000  # of all loops
+MOST_NESTED = 8  # functions and variables in each other
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+Config = dict[str, Any]
+Names = Mapping[str, Any]
+
+
+class ConfigLists:
+    """Reads lists of configurations, also from the functions and variables that they name, with the values that loops
+    give to names. `taken` are the parameters of the kernel. `is_complete`: Python would find no other ones."""
+
+    def __init__(self, definitions: PythonDefinitions, taken: set[str]) -> None:
+        self._definitions, self._taken, self.is_complete, self._passes = definitions, taken, True, 0
+
+    def read(self, node: ast.AST, names: Names | None = None, depth: int = 0) -> Iterator[Config]:
+        """The configurations in an expression or a function; `names` are the values of its variables."""
+        names = names or {}
+        if isinstance(node, ast.Call) and last_word(node.func) == "Config":
+            config = self._config(node, names)
+            if config is not None:
+                yield config
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+            for each in self._loops(node.generators, names):
+                yield from self.read(node.elt, each, depth)
+        elif isinstance(node, ast.FunctionDef):
+            yield from self._block(node.body, dict(names), depth)
+        elif isinstance(node, ast.Name) or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            yield from self._named(node, names, depth)
+        else:
+            for child in ast.iter_child_nodes(node):
+                yield from self.read(child, names, depth)
+
+    def _named(self, node: ast.Name | ast.Call, names: Names, depth: int) -> Iterator[Config]:
+        """The configurations of a variable, or of a call of a function."""
+        name = node.id if isinstance(node, ast.Name) else last_word(node.func)
+        where, found = self._definitions.of(name) if depth < MOST_NESTED else (self._definitions, ())
+        reader = self if where is self._definitions else ConfigLists(where, self._taken)
+        for definition in found:
+            given = self._given(definition, node, names) if isinstance(node, ast.Call) else {}
+            yield from reader.read(definition, given, depth + 1)
+        self.is_complete &= reader.is_complete
+        for argument in node.args if isinstance(node, ast.Call) else ():  # `filter(keep, configs)`
+            if isinstance(self._value(argument, names), ast.AST):
+                self.is_complete = False
+                yield from self.read(argument, names, depth)
+
+    def _given(self, function: ast.AST, call: ast.Call, names: Names) -> dict[str, Any]:
+        """The values of the parameters of a function in a call of it, as far as the text tells them."""
+        if not isinstance(function, ast.FunctionDef):
+            return {}
+        every = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        passed = {**defaults(function), **dict(zip(every, call.args, strict=False))}
+        passed |= {each.arg: each.value for each in call.keywords if each.arg is not None}
+        values = {name: self._value(node, names) for name, node in passed.items()}
+        return {name: value for name, value in values.items() if not isinstance(value, ast.AST)}
+
+    def _block(self, body: Sequence[ast.stmt], names: dict[str, Any], depth: int) -> Generator[Config, None, bool]:
+        """The configurations in statements, which change `names`. The result: they end the pass of the loop around
+        them, or the function."""
+        for statement in body:
+            match statement:
+                case ast.For():
+                    for bound in self._bindings(statement.target, statement.iter, names):
+                        yield from self._block(statement.body, {**names, **bound}, depth)
+                case ast.If():
+                    truth = self._value(statement.test, names)
+                    if isinstance(truth, ast.AST):  # one of them runs, and only Python can tell which
+                        self.is_complete &= not names
+                        yield from self._block(statement.body, dict(names), depth)
+                        yield from self._block(statement.orelse, dict(names), depth)
+                    elif (yield from self._block(statement.body if truth else statement.orelse, names, depth)):
+                        return True
+                case ast.With() | ast.Try():
+                    yield from self._block(statement.body, names, depth)
+                case ast.Continue() | ast.Break():
+                    return True
+                case ast.Return():
+                    yield from self.read(statement, names, depth)
+                    return True
+                case ast.FunctionDef():
+                    pass
+                case _:
+                    self._note(statement, names)
+                    yield from self.read(statement, names, depth)
+        return False
+
+    def _note(self, statement: ast.stmt, names: dict[str, Any]) -> None:
+        """Note the value of the variable that a statement assigns to, or that it is unknown."""
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=given)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as given)
+            ):
+                value = self._value(given, names)
+                names.pop(name, None)
+                if not isinstance(value, ast.AST) and value != []:
+                    names[name] = value
+            case ast.AugAssign(target=ast.Name(id=name)):
+                names.pop(name, None)
+
+    def _loops(self, generators: Sequence[ast.comprehension], names: Names) -> Iterator[dict[str, Any]]:
+        if not generators:
+            yield dict(names)
+            return
+        first, *rest = generators
+        for bound in self._bindings(first.target, first.iter, names):
+            inner = {**names, **bound}
+            if all(self._value(test, inner) is not False for test in first.ifs):
+                yield from self._loops(rest, inner)
+
+    def _bindings(self, target: ast.expr, over: ast.expr, names: Names) -> Iterator[dict[str, Any]]:
+        """What a loop gives to its variables in each pass; nothing if only Python can tell."""
+        values = self._value(over, names)
+        if not isinstance(values, range | list | tuple) or not all(_bound(target, value) for value in values):
+            self.is_complete = False
+            return
+        for value in values[:MOST_VALUES]:
+            self._passes += 1
+            if self._passes > MOST_PASSES:
+                self.is_complete = False
+                return
+            yield _bound(target, value)
+
+    def _config(self, call: ast.Call, names: Names) -> Config | None:
+        """A configuration; None if it is for another kernel or another make of GPU."""
+        config: Config = {}
+        table = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "kwargs"), None)
+        pairs = [*zip(table.keys, table.values, strict=True)] if isinstance(table, ast.Dict) else []
+        named = [(self._value(key, names), value) for key, value in pairs if key is not None]
+        if isinstance(table, ast.Call) and last_word(table.func) == "dict":
+            named += [(keyword.arg, keyword.value) for keyword in table.keywords if keyword.arg is not None]
+        named += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in OPTIONS]
+        named += zip(("num_warps", "num_stages"), call.args[1:], strict=False)
+        for name, node in named:
+            value = self._value(node, names)
+            if name not in self._taken and name not in OPTIONS:
+                return None
+            if isinstance(value, bool | int | float | str):
+                config[str(name)] = value
+            elif value is not None:
+                self.is_complete = False
+        return config
+
+    def _value(self, node: ast.expr, names: Names) -> Any:
+        """The value of an expression of literals, of variables of the file, and of these names; else a node."""
+        if isinstance(node, ast.Name) and node.id not in names:
+            # A list of configurations may replace the list of numbers from which it is made.
+            where, found = self._definitions.of(node.id)
+            known = [d for d in found if isinstance(d, ast.expr) and node.id not in names_in(d)]
+            reader = self if where is self._definitions else ConfigLists(where, self._taken)
+            return reader._value(known[0], {}) if len(known) == 1 else node
+        try:
+            if isinstance(node, ast.Call) and last_word(node.func) in _LISTS and not node.keywords:
+                return _LISTS[last_word(node.func)](*(self._value(each, names) for each in node.args))
+            return ast.literal_eval(filled(node, {name: ast.Constant(value) for name, value in names.items()}))
+        except (ValueError, TypeError, SyntaxError, MemoryError):
+            return self._computed(node, names)
+
+    def _computed(self, node: ast.expr, names: Names) -> Any:
+        """The value of arithmetic and comparisons of numbers; else the node."""
+        from tuner.errors import ExpressionError
+        from tuner.space import expressions
+
+        try:
+            return expressions.parse(ast.unparse(node)).evaluate(dict(names))
+        except (ExpressionError, KeyError, TypeError, ArithmeticError):
+            return node
+
+
+def _product(*given: Sequence[Any]) -> list[Any]:
+    return [*itertools.islice(itertools.product(*given), MOST_VALUES)]
+
+
+def _zipped(*given: Sequence[Any]) -> list[Any]:
+    return [*zip(*given, strict=False)]
+
+
+_LISTS: dict[str, Callable[..., Any]] = {"range": range, "product": _product, "zip": _zipped}
+
+
+def _bound(target: ast.expr, value: Any) -> dict[str, Any]:
+    """The names that a loop sets to a value; empty if it does something else with it."""
+    match target:
+        case ast.Name(id=name):
+            return {name: value}
+        case ast.Tuple(elts=elements) if isinstance(value, tuple | list) and len(value) == len(elements):
+            if all(isinstance(each, ast.Name) for each in elements):
+                return {e.id: v for e, v in zip(elements, value, strict=True) if isinstance(e, ast.Name)}
+    return {}
