@@ -37,16 +37,21 @@ _CUB = tuple(
 )
 _GUARDED = f"put host code between #ifndef {GUARD} and #endif"
 _CONSTANTS = {  # patterns of names, and the header that declares them
-    r"u?int(_least|_fast)?(8|16|32|64)_t|u?int(ptr|max)_t|U?INT(PTR|8|16|32|64)_(MIN|MAX|C)|SIZE_MAX": "cstdint",
-    r"INFINITY|NAN|HUGE_VALF?|M_[A-Z0-9_]+": "cmath",
+    r"(uint|u?int_(least|fast))(8|16|32|64)_t|u?int(ptr|max)_t|U?INT(PTR|8|16|32|64)_(MIN|MAX|C)|SIZE_MAX": "cstdint",
     r"(FLT|DBL)_[A-Z0-9_]+": "cfloat",
-    r"CHAR_BIT|U?(SCHAR|CHAR|SHRT|INT|LONG|LLONG)_(MIN|MAX)": "climits",
     r"offsetof": "cstddef",
 }
 _TAKEN_AS_EMPTY = re.compile(
     r"^[^\n]*#warning directive: (\S+) is not found, and taken as empty\n[^\n]*#warning[^\n]*\n[ ^]*\n\n?", re.MULTILINE
 )
-_C_TYPES = re.compile(r"\b(?:uint|ushort|ulong)\b")
+# What nvcc has without a header, because it includes <limits.h>, <math.h> and <stdlib.h> before each file.
+_C_TYPES = r"uint|ushort|ulong|int(?:8|16|32|64)_t"
+_C_CONSTANTS = (
+    r"INFINITY|NAN|HUGE_VALF?|M_(?:PI(?:_[24])?|[12]_PI|2_SQRTPI|SQRT(?:2|1_2)|E|LN(?:2|10)|LOG(?:2|10)E)"
+    r"|CHAR_BIT|U?(?:SCHAR|CHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)"
+)
+_OF_C = re.compile(rf"\b(?:{_C_TYPES}|{_C_CONSTANTS})\b")
+_OWN = re.compile(rf"(?:\btypedef\b[^;{{}}]*?|\busing\s+|#\s*define\s+)\b({_C_TYPES}|{_C_CONSTANTS})\b")
 _REGISTER = re.compile(r"(?:^|[;{(])[ \t]*(?:const\s+)?register\s+\w", re.MULTILINE)
 _ERROR = re.compile(r"^[^\n]*: (?:catastrophic )?error\b", re.MULTILINE)
 _WARNING = re.compile(r"^[^\n]*: warning\b[^\n]*\n(?:[^\n]+\n)*\n*|^Remark: The warnings[^\n]*\n\n?", re.MULTILINE)
@@ -112,12 +117,10 @@ def _in_std(*names: str) -> str:
 
 
 def accepted_by_nvcc(text: str) -> list[str]:
-    """The options for what nvcc accepts in a CUDA file and NVRTC does not: types of the C library, such as `uint`,
-    unless the text declares its own, and `register`, which C++17 has no longer."""
-    used = {*_C_TYPES.findall(text)}
-    declared = re.findall(r"\b(?:typedef\b[^;{}]*?|using\s+|#\s*define\s+)\b(uint|ushort|ulong)\b", text)
-    types = ["--pre-include=cstdlib"] if used.difference(declared) else []
-    return types + ["-Dregister="] * (_REGISTER.search(text) is not None)
+    """The options for what nvcc accepts in a CUDA file and NVRTC does not: types and constants of the C library, such
+    as `uint` and `INFINITY`, unless the text declares its own, and `register`, which C++17 has no longer."""
+    used = {*_OF_C.findall(text)}.difference(_OWN.findall(text))
+    return ["--pre-include=cstdlib"] * bool(used) + ["-Dregister="] * (_REGISTER.search(text) is not None)
 
 
 @functools.cache
