@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 import kernel_tuner
@@ -120,9 +121,12 @@ def test_nothing_is_written_over_and_a_script_without_a_call_is_named(script: Pa
     assert tune("new", "--from-script", script, "--output", tmp_path / "spaces").status == 0
     again = tune("new", "--from-script", script, "--output", tmp_path / "spaces")
     assert (again.status, "already exists; name another folder with --output" in again.err) == (2, True)
-    script.write_text("import kernel_tuner\n")
+    script.write_text("import sys\nif '--tune' in sys.argv:\n" + textwrap.indent(script.read_text(), "    "))
     done = tune("new", "--from-script", script)
     assert (done.status, "it has not called tune_kernel" in done.err) == (2, True)
+    assert "SCRIPT -- --tune" in done.err
+    assert tune("new", "--from-script", script, "--output", tmp_path / "told", "--", "--tune").status == 0
+    assert tune("new", script, "--", "--tune").status == 2
 
 
 def test_afterwards_kernel_tuner_is_itself(script: Path, tmp_path: Path, tune) -> None:

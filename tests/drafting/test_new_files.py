@@ -137,6 +137,19 @@ int main() {{ start(); }}
     (tmp_path / "f.cu").write_text(code.replace("int main() { start(); }\n", ""))
     done = tune("validate", tmp_path / "f.yaml")
     assert (done.status, done.err.count("\n")) == (2, 1), "nothing but the kernel can need it"
+    (tmp_path / "f.cu").write_text(
+        f"#include <papi/counters.hpp>\n__global__ void f(float *y, int n) {{ {I} y[i] = 2; }}\n"
+    )
+    assert tune("validate", tmp_path / "f.yaml", "--compile").status == 0, "a library's header may be missing"
+
+
+def test_a_header_in_brackets_with_device_code_is_found_beside_the_kernel(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "shift.cuh").write_text("__device__ float shifted(float x) { return x + 1; }\n")
+    code = f"#include <shift.cuh>\n__global__ void f(float *y, int n) {{ {I} if (i < n) y[i] = shifted(i); }}\n"
+    data, text = drafted(tmp_path, tune, code)
+    assert data["include"] == ["."]
+    compiled(tmp_path, tune, text)
 
 
 def test_a_header_of_the_repository_is_found_if_only_one_folder_has_it(tmp_path: Path, tune: Tune) -> None:

@@ -33,6 +33,11 @@ RIGHT: dict[str, tuple[Arrays, str, str]] = {
         }""",
         "exp(x - max(x, axis=1, keepdims=True)) / sum(exp(x - max(x, axis=1, keepdims=True)), axis=1, keepdims=True)",
     ),
+    "between": (
+        MATRICES,
+        "for (int i = 0; i < n * n; i++) y[i] = fminf(fmaxf(x[i], -0.5f), 0.5f);",
+        "minimum(maximum(x, -0.5), 0.5)",
+    ),
     "layer norm": (
         MATRICES,
         """for (int i = 0; i < n; i++) {

@@ -68,7 +68,10 @@ class ScriptRecording:
                     raise
                 self.fault = _fault(error, words[0])
         if not self.questions:
-            raise RequestError(f"{shown(words[0])}: it has not called tune_kernel; name a script that does")
+            raise RequestError(
+                f"{shown(words[0])}: it has not called tune_kernel; name a script that does, "
+                "or pass it the arguments with which it does, after --: `tune new --from-script SCRIPT -- --tune`"
+            )
 
     def record(self, *values: Any, **keywords: Any) -> tuple[Unmeasured, Unmeasured]:
         """What `tune_kernel` with these arguments tunes, as a space file. Raises RequestError as `tune_kernel` does."""

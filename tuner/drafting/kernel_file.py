@@ -102,7 +102,17 @@ class KernelFile:
         except SpaceError as error:
             return self.code, str(error), ""
         missing = [(part.fault, part.header) for part in missing_headers.missing(parts)]
+        foreign = (p.header for p in parts if not missing and isinstance(p, includes.SystemInclude) and p.is_foreign)
+        missing += [("", header) for header in foreign if self._is_device_code(header)]
         return self._read_by_compiler(includes.joined(parts)), *next(iter(missing), ("", ""))
+
+    def _is_device_code(self, header: str) -> bool:
+        """Whether one folder of the repository has a header in brackets, which has device code."""
+        folders = repository.folders_of(header, self.source)
+        try:
+            return len(folders) == 1 and "__device__" in includes.text_of(folders[0] / header)
+        except OSError:
+            return False
 
     def _read_by_compiler(self, text: str) -> str:
         """A text without what compilers of other languages read."""

@@ -1,6 +1,7 @@
 """`tune new`: write the draft of a space file."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ PYTHON = PYTHON_LANGUAGES["triton"].suffix
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1)
 @click.option(
     "--entry",
     metavar="NAME,..",
@@ -40,7 +42,8 @@ PYTHON = PYTHON_LANGUAGES["triton"].suffix
 @click.option(
     "--from-script",
     is_flag=True,
-    help="SOURCE is a script of Kernel Tuner: run it, and write a space file for each call of tune_kernel.",
+    help="SOURCE is a script of Kernel Tuner: run it, and write a space file for each call of tune_kernel. Its own "
+    "arguments follow after --.",
 )
 @output_option(
     "FILE",
@@ -50,6 +53,7 @@ PYTHON = PYTHON_LANGUAGES["triton"].suffix
 @JSON
 def command(
     source: Path,
+    arguments: tuple[str, ...],
     entry: str | None,
     others: tuple[Path, ...],
     include: tuple[Path, ...],
@@ -70,8 +74,10 @@ def command(
     if from_script:
         if entry or others or include:
             raise RequestError("--from-script: the script names the kernel; leave out --entry, --source and --include")
-        _from_script(source, output or Path(), as_json)
+        _from_script([str(source), *arguments], output or Path(), as_json)
         return
+    if arguments:
+        raise RequestError(f"{shown(' '.join(arguments))}: only a script has arguments; see `tune new --help`")
     from tuner.drafting.draft import Draft
     from tuner.drafting.host.program_files import including
 
@@ -108,13 +114,13 @@ def _tell(file: Path, text: str, also: str, as_json: bool) -> None:
     console.answer(as_json, {"file": str(file), "questions": count}, message)
 
 
-def _from_script(script: Path, folder: Path, as_json: bool) -> None:
-    """Write the space files of a script into `folder`."""
+def _from_script(words: Sequence[str], folder: Path, as_json: bool) -> None:
+    """Write the space files of the script `words[0]`, which has the other words as arguments, into `folder`."""
     from tuner.door.recording import ScriptRecording
 
-    console.say(f"runs {shown(script)}, until it ends or uses results of tune_kernel")
+    console.say(f"runs {shown(words[0])}, until it ends or uses results of tune_kernel")
     recording = ScriptRecording(folder)
-    recording.run([str(script)])
+    recording.run(words)
     found = recording.questions
     lines = [
         f"{file}: written, with {count or 'no'} open question{'' if count == 1 else 's'}"

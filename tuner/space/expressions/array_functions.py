@@ -240,7 +240,7 @@ def _table() -> dict[str, ArrayFunction]:
     }
     table |= {
         name: ArrayFunction(getattr(np, name), f"{name}(x, y)", 2, 2, elements=joint_size)
-        for name in ("arctan2", "fmod", "hypot")
+        for name in ("arctan2", "fmod", "hypot", "maximum", "minimum")
     }
     table |= {
         name: ArrayFunction(getattr(np, name), f"{name}(x, axis=None, keepdims=False)", keywords=axis)

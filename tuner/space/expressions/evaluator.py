@@ -261,7 +261,7 @@ def unknown_name(name: str, names: Iterable[str]) -> str:
     """The message for an undeclared name. It suggests up to three similar names from `names`, or lists all of them."""
     import difflib
 
-    names = sorted(names)
+    names = sorted(set(names))
     near = difflib.get_close_matches(name, names, n=3)
     return f"unknown name {quoted(name)}; " + (
         f"did you mean {' or '.join(map(shown, near))}?" if near else f"known: {shown(', '.join(names))}"

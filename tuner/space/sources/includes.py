@@ -31,6 +31,7 @@ _OF_COMPILERS = re.compile(
     r"|host_(?:config|defines)|math_constants|mma|nvml|nvrtc|nvToolsExt|CL/\w+)\.h"
     r"|(?:thrust|cub|cuda/std)/[\w/]+(?:\.c?uh|\.h)?"
 )
+_OF_CUDA = re.compile(r"(?:thrust|cub|cuda|cute|cutlass|cooperative_groups|nv|crt)/.*|(?:cu|nv|nccl)\w*\.h(?:pp)?")
 _HAS_INCLUDE = re.compile(r'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
@@ -85,6 +86,12 @@ class SystemInclude:
     def header(self) -> str:
         """The header as a path."""
         return self.name[1:-1]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the header is in brackets, and of neither C, C++ nor CUDA and its libraries."""
+        known = _OF_COMPILERS.fullmatch(self.header) or _OF_CUDA.fullmatch(self.header)
+        return self.name[:1] == "<" and "." in self.header and known is None
 
 
 class MissingHeaderError(SpaceError):
@@ -167,7 +174,7 @@ def _device_parts(parts: Parts, kernels: tuple[str, ...]) -> Parts:
     code = device_code.of(text, kernels)
     if code == text:
         _check_found(parts)
-        return parts
+        return [replace(p, is_optional=True) if isinstance(p, SystemInclude) and p.is_foreign else p for p in parts]
     found, end = Parts(), 0
     for include in (part for part in parts if isinstance(part, SystemInclude)):
         start = code.find(include.include, end)
