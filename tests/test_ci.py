@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from helpers import ROOT
 from helpers.documents import TEXTS, blocks
+from helpers.packages import entry_point, image, in_image, instructions
 from helpers.processes import Done, Tune
 from helpers.records import KERNEL, at
 from tuner.store.store import Store
@@ -101,19 +99,28 @@ def test_the_page_s_commands_and_its_workflow_do_what_it_says(
     )
 
 
-def test_the_image_has_packages_that_setup_installs_and_extras_that_there_are() -> None:
-    """No container is built here: its two commands are those of `.ci/setup` and of pip."""
-    (text,) = blocks(PAGE, "dockerfile")
-    steps = [line.split(" ", 1) for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
-    assert [word for word, _ in steps] == ["FROM", "RUN", "COPY", "RUN", "WORKDIR", "ENTRYPOINT"]
-    commands = [shlex.split(command) for word, command in steps if word == "RUN"]
-    apt = commands[0][commands[0].index("--no-install-recommends") + 1 : commands[0].index("&&", 3)]
-    assert {*apt} - {"git"} <= {*re.findall(r"[\w-]+", (ROOT / ".ci/setup").read_text())}
-    installed = [word.removeprefix("/tuner").strip("/") for word in commands[1] if word.startswith("/tuner")]
-    assert [(ROOT / re.sub(r"\[.*", "", name) / "pyproject.toml").is_file() for name in installed] == [True, True]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {*re.findall(r"\w+", installed[0])} <= project["optional-dependencies"].keys()
-    assert json.loads(steps[-1][1]) == [*project["scripts"]]
+@pytest.mark.slow
+def test_the_steps_of_the_image_install_what_its_command_runs(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """Without a daemon of containers: see `helpers.packages`. The command is the page's, on this machine's CPU."""
+    (lines,) = (text.splitlines() for text in blocks(PAGE, "sh") if "docker run" in text)
+    words = shlex.split(next(line for line in lines if line.startswith("docker run")))
+    folder = dict(instructions())["WORKDIR"]
+    mounted = ["-v", f"$PWD:{folder}", "-v", "tuner:/root"]
+    assert words[: words.index("tuner")] == ["docker", "run", "--rm", "--gpus", "all", *mounted]
+    built = image(tmp_path_factory)
+    root = tmp_path / "container"
+    root.mkdir()
+    for name in ("venv", "tuner"):
+        (root / name).symlink_to(built / name)
+    Path(f"{root}{folder}").symlink_to(project)
+    command = [*entry_point(), *words[words.index("tuner") + 1 :], "--device", "opencl", "--budget", "1"]
+    done = in_image(root, command, folder)
+    assert done.returncode == 0, done.stderr
+    (record,) = Store("mine/twice", project / "results").records
+    assert record.sizes == {"n": 1000000}
+    assert (root / "root/.local/state/tuner").is_dir(), "the ledger goes to the volume"
 
 
 def test_git_merges_the_records_that_two_members_of_a_team_commit(tmp_path: Path) -> None:
