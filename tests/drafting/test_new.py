@@ -491,6 +491,14 @@ def test_macros_by_which_threads_are_apart_are_the_block(
     assert f"block: [{', '.join(block)}]  # ? how many threads in x, y, z?" in file.read_text()
 
 
+def test_a_name_that_nothing_defines_gets_the_values_of_blocks_where_it_is_one(tmp_path: Path, tune: Tune) -> None:
+    """Else a block of one thread would be the default, and the gain over it would say nothing."""
+    body = "int x = blockIdx.x * TX * PX + threadIdx.x, y = blockIdx.y * TY + threadIdx.y; data[y * n + x] = PX;"
+    data = data_of(drafted(tmp_path, tune, "f.cu", f"__global__ void f(float *data, int n) {{ {body} }}"))
+    assert data["default"] == {"TX": 16, "PX": 1, "TY": 16}
+    assert (data["block"], data["parameters"]["TX"]) == (["TX", "TY"], [8, 16, 32])
+
+
 COPY = "if (x < w && y < h) out[y * w + x] = in[y * w + x];"
 COLUMN = "int x = blockIdx.x * BX + threadIdx.x;"
 ROWS_OF_CL = f"""

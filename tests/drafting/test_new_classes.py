@@ -95,17 +95,23 @@ def test_a_functor_of_which_the_host_says_nothing_is_asked_for(tmp_path: Path, t
 
 
 def test_a_class_that_no_argument_has_is_passed_in_the_name_of_the_kernel(tmp_path: Path, tune: Tune) -> None:
+    """With its namespace and class, whatever the host writes: the compiler reads the name outside of these."""
     code = f"""
-struct Sum {{ __device__ float operator()(float x, float y) const {{ return x + y; }} }};
+namespace ours {{
+class Of {{
+  public:
+    struct Sum {{ __device__ float operator()(float x, float y) const {{ return x + y; }} }};
+}};
 template <typename F> __device__ float apply(float x) {{ return F()(x, x); }}
 template <typename T, typename Op> __global__ void f(T *y, const T *x, int n) {{
     {I}
     if (i < n) y[i] = apply<Op>(x[i]);
 }}
-void run() {{ f<float, Sum><<<4, 256>>>(y, x, n); }}
+void run() {{ f<float, Of::Sum><<<4, 256>>>(y, x, n); }}
+}}
 """
     data, text = drafted(tmp_path, tune, code)
-    assert (data["kernel"], [*data["operation"]["types"]]) == ("f<{T}, Sum>", ["T"])
+    assert (data["kernel"], [*data["operation"]["types"]]) == ("ours::f<{T}, ours::Of::Sum>", ["T"])
     compiled(tmp_path, tune, text)
 
 

@@ -69,6 +69,7 @@ class ChosenKnobs(ChosenSizes):
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
         own = {name: knob for name, knob in found.items() if name not in self.undeclared_in_others}
         block_extents = self._known_block(self.prototype, own) if self.has_grid else []
+        found = proposals.launchable(found, block_extents)
         numbers = [*self.launched.block(0), None, None, None]
         for at in (at for at, extent in enumerate(block_extents) if not extent):
             axis, number = "xyz"[at], numbers[at]

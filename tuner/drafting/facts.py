@@ -101,10 +101,11 @@ class Facts:
         """The type parameters of templates that are classes, each with those that the host passes."""
         if not any(is_type(kind) for step in self.steps for kind in (step.template or {}).values()):
             return {}
-        from tuner.drafting.host.classes import classes
+        from tuner.drafting.host.classes import classes, qualified
 
         defined = frozenset[str]().union(*map(by_value.names, self._texts))
-        return classes(self.steps, self.program, defined)
+        found = classes(self.steps, self.program, defined)
+        return {name: tuple(qualified(each, self._texts, defined) for each in given) for name, given in found.items()}
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

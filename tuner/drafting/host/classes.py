@@ -13,6 +13,7 @@ from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.tokens import matching
 
 MOST_NAMES = 8  # between a launch and the object that it passes
+_SCOPE = re.compile(r"\b(?:(namespace)|struct|class)\b\s*([\w:]*)(?:\s+final)?\s*(?::[^;{}()]*)?\{|\{|\}")
 
 
 def classes(
@@ -36,6 +37,31 @@ def functors(text: str) -> list[str]:
     parts = re.split(r"\b(?:struct|class)\b", text)
     heads = [re.match(r"\s*(\w+)\s*(?::[^{};]*)?\{", p) for p in parts if re.search(r"\boperator\s*\(\s*\)", p)]
     return [head[1] for head in heads if head is not None]
+
+
+def qualified(kind: str, texts: Sequence[str], defined: Collection[str]) -> str:
+    """A type with the namespaces and classes in which the first of `texts` that does defines each class of `defined`:
+    the name of a kernel is read outside of all of them."""
+    return re.sub(
+        r"(?<![\w:])[A-Za-z_]\w*(?!\s*::)",
+        lambda name: f"{_scope(name[0], texts)}{name[0]}" if name[0] in defined else name[0],
+        kind,
+    )
+
+
+def _scope(name: str, texts: Sequence[str]) -> str:
+    """The prefix of a class, such as `ours::`; empty outside of namespaces, and for a class of a function."""
+    for text in texts:
+        around = list[str | None]()  # None within braces of anything else
+        for each in _SCOPE.finditer(text):
+            if each[0] == "}":
+                around[-1:] = []
+                continue
+            is_scope = each[2] is not None
+            if is_scope and not each[1] and each[2] == name:
+                return "" if None in around else "".join(f"{scope}::" for scope in around if scope)
+            around.append(each[2] if is_scope else None)
+    return ""
 
 
 def _is_class(step: Prototype, name: str) -> bool:

@@ -25,6 +25,7 @@ _CONSTANT = re.compile(
     re.MULTILINE,
 )
 _BLOCK = (64, 128, 256, 512)  # guessed threads of a block along one axis
+_OTHER = (1, 2, 4, 8)  # guessed values of anything else
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
 _NEAR = 200  # characters between related tokens; bounds the time of a match
@@ -79,16 +80,20 @@ def _template_knob(name: str, kind: str, default: str | None, words: Sequence[st
 
 def guessed(name: str, why: str) -> Knob:
     """A knob with guessed values, and a question that says `why`."""
-    values, default = (_BLOCK, 256) if axis_of(name) else ((1, 2, 4, 8), 1)
+    values, default = (_BLOCK, 256) if axis_of(name) else (_OTHER, 1)
     return Knob(values, default, f"which values may it have? {why}")
 
 
-def launchable(knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """Knobs whose guessed values are small enough that a block of several axes can be launched."""
-    guesses = [name for name, knob in knobs.items() if axis_of(name) and knob.values == _BLOCK]
-    if len(guesses) < 2:
+def launchable(knobs: Mapping[str, Knob], block: Sequence[str] = ()) -> dict[str, Knob]:
+    """Knobs whose guessed values are small enough that a block of several axes can be launched.
+
+    block: the extents of the block. A knob that is one of them is a block size, whatever its name.
+    """
+    of_block = [name for name, knob in knobs.items() if name in block and knob.values == _OTHER and knob.question]
+    guesses = [name for name, knob in knobs.items() if axis_of(name) and knob.values == _BLOCK] + of_block
+    if not of_block and len(guesses) < 2:
         return dict(knobs)
-    values, default = ((8, 16, 32), 16) if len(guesses) == 2 else ((4, 8, 16), 8)
+    values, default = (_BLOCK, 256) if len(guesses) < 2 else ((8, 16, 32), 16) if len(guesses) == 2 else ((4, 8, 16), 8)
     return {**knobs, **{name: replace(knobs[name], values=values, default=default) for name in guesses}}
 
 
