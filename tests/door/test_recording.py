@@ -41,7 +41,8 @@ for number in range(2):
         answer=[2 * x, None, None], restrictions=["unroll > number".replace("number", str(number)), small],
     )
 results, env = kernel_tuner.tune_kernel(
-    "add", {add!r}, lambda p: 100, [arguments[0], x, x, numpy.int32(100)], {{"block_size_x": [32]}}, verify=small
+    "add", "add.cl", lambda p: 100, [arguments[0], x, x, numpy.int32(100)], {{"block_size_x": [32]}}, verify=small,
+    restrictions=[small, lambda p: True],
 )
 best = min(results, key=lambda row: row["time"])
 raise SystemExit("a script goes no further than its results")
@@ -49,9 +50,11 @@ raise SystemExit("a script goes no further than its results")
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Path:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "script.py"
-    file.write_text(SCRIPT.format(scale=SCALE.replace("BODY", ""), add=ADD))
+    file.write_text(SCRIPT.format(scale=SCALE.replace("BODY", "")))
+    file.with_name("add.cl").write_text(ADD)
+    monkeypatch.chdir(tmp_path)
     return file
 
 
@@ -60,8 +63,12 @@ def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, 
     assert done.status == 0, done.err
     assert f"runs {script}, until it ends or uses results" in done.err
     files = {Path(each["file"]).name: each["questions"] for each in json.loads(done.out)["files"]}
-    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 2}
+    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 4}
     text = (tmp_path / "spaces" / "add.yaml").read_text()
+    assert "source: ../add.cl\n" in text, "which can be moved together"
+    assert "restrictions:  # ? small() of script.py:9 restricts configurations" in text
+    assert "\n  # ? <lambda> of script.py:" in text
+    assert "add.yaml: 4 open questions" in tune("validate", tmp_path / "spaces" / "add.yaml").err
     assert "# ? problem_size is <lambda>" in text
     assert "# ? small() of script.py:9 judges outputs" in text
 

@@ -153,8 +153,16 @@ def _questions(given: dict[str, Any], restrictions: Sequence[Any], call: Call) -
 
 
 def _with(text: str, key: str, question: str) -> str:
-    """The text with a question on the line of `key`, or of the title if it has none."""
+    """The text with a question on the line of `key`, or on one of its own below it if that has a question.
+
+    Without the key, `restrictions:` begins at the end; other questions are those of the title.
+    """
     lines = text.splitlines()
+    if key == "restrictions" and not any(line.startswith(f"{key}:") for line in lines):
+        lines.append(f"{key}:")
     place = next((n for n, line in enumerate(lines) if line.startswith(f"{key}:")), 0)
-    lines[place] += f"{';' if '# ?' in lines[place] else '  # ?'} {question}"
+    if "# ?" in lines[place]:
+        lines.insert(place + 1, f"  # ? {question}")
+    else:
+        lines[place] += f"  # ? {question}"
     return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -61,7 +62,8 @@ def space(
     restrictions: those of the call.
     folder: for files of arrays and answers; it must exist as long as the space is tuned.
     name: that of the space.
-    functions: whether functions may compute the grid; if not, it is one block where they would.
+    functions: whether functions may compute the grid; if not, it is one block where they would, and the space is for a
+        file.
 
     Raises RequestError for what is not supported, and SpaceError for what a space cannot say.
     """
@@ -96,7 +98,7 @@ def space(
         folder=folder,
         operation=operation,
         kernel=call.kernel(),
-        source=_source(call, call.text),
+        source=_source(call, call.text) if functions else _relative(_source(call, call.text), call, folder),
         include=include or None,
         languages=[call.language],
         parameters=_parameters(call),
@@ -168,6 +170,13 @@ def _source(call: Call, text: str, config: Mapping[str, Any] | None = None) -> P
     if call.language == "cuda" and any(re.search(rf"#pragma\s+unroll\s+{name}\b", text) for name in unroll):
         return heading + _with_unrolling(text, unroll)
     return f"{heading}{text}" if heading else call.file or text
+
+
+def _relative(source: Path | str, call: Call, folder: Path) -> Path | str:
+    """A source for a file that may be moved with it: relative to the folder, unless the script has a whole path
+    to elsewhere than below the current folder."""
+    is_named = isinstance(source, Path) and (not os.path.isabs(call.primary) or source.is_relative_to(Path.cwd()))
+    return Path(os.path.relpath(source, folder)) if is_named else source
 
 
 def _with_unrolling(text: str, names: Sequence[str]) -> str:
