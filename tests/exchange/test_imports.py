@@ -245,6 +245,22 @@ def test_a_kernels_parameter_of_one_value_may_be_missing(tune: Tune, tmp_path: P
     assert tune("verify").err == "imported records that are not verified: 1 of Here\n"  # its file is known
 
 
+def test_the_size_of_a_file_is_that_of_a_kernel_whose_sizes_all_have_defaults(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = v; }")
+    own = tmp_path / "f.yaml"
+    arguments = "[{name: y, dtype: float32, shape: [n], role: out}, {name: n, dtype: int32}]"
+    operation = f"{{sizes: {{n: 512}}, arguments: {arguments}, reference: none}}"
+    own.write_text(f"title: f\noperation: {operation}\nkernel: f\nparameters: {{v: [1, 2]}}\n")
+    file = tmp_path / "cache.json"
+    plain = Recording("f", "Here", {"v": (1, 2)}, {(1,): Entry(2.0)}, [512])
+    recording.write(file, plain)
+    done = tune("import", file, "--kernel", own, "--json")
+    assert (done.status, done.json[0]["size"]) == (0, {"n": 512}), done.err
+    recording.write(file, replace(plain, size=[100]))
+    done = tune("import", file, "--kernel", own)
+    assert (done.status, done.err.count("its size [100] does not determine the sizes n of ")) == (2, 1)
+
+
 HOSTILE: list[Any] = [
     None, 1, [], {}, {"data": 1, "tunable_parameters": []}, {"data": [[]], "tunable_parameters": {}},
     {"data": [{"tunable_parameters": {"a": []}, "time": 1}], "tunable_parameters": []},

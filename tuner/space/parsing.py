@@ -26,13 +26,14 @@ def parse_size(text: Size, operation: Operation, types: Types | None = None) -> 
     that are named, as in `32,batch=1000`. `types` are the chosen types, the defaults if None. Raises RequestError for a
     size that is unknown, missing, not a whole number from 1 to MAX_SIZE, or too large for the kernel's scalar.
     """
+    no_sizes = isinstance(text, Mapping) and not text
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
     elif not isinstance(text, str | int):
         text = "x".join(map(str, text)) if isinstance(text, Sequence) else text
     text = str(text)
     values: dict[str, int] = {}
-    parts = text.replace(" ", "").split(",")
+    parts = [] if no_sizes else text.replace(" ", "").split(",")
     named = {part.rpartition("=")[0] for part in parts}
     for part in parts:
         for name, value in _parse_part(part, text, operation, named).items():

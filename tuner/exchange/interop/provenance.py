@@ -191,14 +191,17 @@ def _sizes(
             raise RequestError(f"{error}; if the file's is another extent, write it as `extent:` of the operation")
         return sizes
     missing = [name for name, default in op.sizes.items() if default is None and name not in file_sizes]
-    if missing:
-        size = shown(str(recording.size)[:60])
-        gap = f"its size {size} does not determine" if recording.size else "does not name"
-        raise RequestError(f"{where}: {gap} the sizes {', '.join(missing)} of {space.name}; write --size")
-    try:
-        return parsing.parse_size(file_sizes, op, types)
-    except RequestError as error:
-        raise RequestError(f"{where}: {error}") from None
+    if not missing:
+        try:
+            sizes = parsing.parse_size(file_sizes, op, types)
+        except RequestError as error:
+            raise RequestError(f"{where}: {error}") from None
+        if _fits(recording, space, sizes, types, options) is not False:
+            return sizes
+        missing = [name for name in op.sizes if name not in file_sizes] or [*op.sizes]
+    size = shown(str(recording.size)[:60])
+    gap = f"its size {size} does not determine" if recording.size else "does not name"
+    raise RequestError(f"{where}: {gap} the sizes {', '.join(missing)} of {space.name}; write --size")
 
 
 def says_size(recording: Recording, origin: Provenance) -> bool:
