@@ -81,6 +81,14 @@ def test_a_loop_that_nvrtc_would_unroll_0_times_is_named(
     assert (done.status, "parameters.a: 0: NVRTC ignores `#pragma unroll 0`" in done.err) == (status, status == 2)
 
 
+def test_a_macro_in_the_pragma_of_gcc_compiles_or_is_advised(tmp_path: Path, tune: Tune) -> None:
+    """GCC 12 puts no macro's value there; another compiler may."""
+    file = written(tmp_path, LOOP.format("#pragma GCC unroll a"), [Y], "zeros(n)", parameters={"a": [1, 2]})
+    done = tune("validate", file, "--compile")
+    advised = "; GCC puts no macro's value there: write UNROLL(n), with #define PRAGMA(text)" in done.err
+    assert (done.status, advised) in [(0, False), (2, True)], done.err
+
+
 CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll n)\n"
 
 

@@ -36,6 +36,7 @@ _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplu
 CODE: Settings = {"CCC_OVERRIDE_OPTIONS": "", "COMPILER_PATH": "", "GCC_EXEC_PREFIX": ""}  # which change its code
 _OF_CODE = ("-O", "-f", "-m")  # options that change the code, and so the times
 CPP = "-xc++"  # the option of a source that is C++
+_UNROLL = re.compile(r"#pragma GCC unroll\W{1,2}requires .*")  # a number, where GCC has found a word
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
@@ -126,7 +127,10 @@ class HostCompiler(Compiler):
             libraries = ["-lstdc++", "-lm"] if _is_cpp(source) else ["-lm"]
             given = [*self._options, *told_by, *file, *(o for o in source.options if o != CPP)]
             command = [*self._program, *own, *given, *libraries]
-            process.run(command, folder, self.allowance)
+            try:
+                process.run(command, folder, self.allowance)
+            except BuildError as error:
+                raise BuildError(_advised(str(error))) from None
             if not library.is_file():
                 raise BuildError(f"{command[0]} wrote no library")
             return Build(library.read_bytes(), headers=self._headers(source, told, text))
@@ -176,3 +180,11 @@ def default(_architecture: str = "") -> HostCompiler:
     if command is None:
         raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
     return HostCompiler(command, processor())
+
+
+def _advised(log: str) -> str:
+    """A compiler's log, with what to write where GCC wants a number in place of a macro."""
+    from tuner.space.sources.checks.ignored import UNROLL  # which no launch needs
+
+    advice = f"GCC puts no macro's value there: write UNROLL(n), with {UNROLL}"
+    return _UNROLL.sub(rf"\g<0>; {advice}", log, count=1)
