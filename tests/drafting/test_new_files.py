@@ -332,3 +332,39 @@ __global__ void f(float *y, const float *x, int h, int w) {
     assert data["operation"]["sizes"] == {"h": None, "w": None}
     assert data["parameters"]["ROWS"] == [1, 2, 4]
     compiled(tmp_path, tune, text)
+
+
+def test_textures_typedefs_of_scalars_and_the_launch_s_shared_memory_are_drafted(tmp_path: Path, tune: Tune) -> None:
+    code = """\
+typedef unsigned int WORD;
+__global__ void count(WORD *counts, const float *given, float *sums, cudaTextureObject_t classes, WORD items) {
+    extern __shared__ unsigned own[];
+    WORD i = blockIdx.x * blockDim.x + threadIdx.x;
+    own[threadIdx.x] = i;
+    if (i >= items) return;
+    atomicAdd(&counts[tex1Dfetch<unsigned char>(classes, i)], own[threadIdx.x]);
+    atomicAdd(&(sums[0]), given[i]);
+}
+void run(WORD n, cudaTextureObject_t t) {
+    WORD *counts;
+    float *given, *sums;
+    cudaMalloc(&counts, 8 * sizeof(WORD));
+    cudaMalloc(&given, n * sizeof(float));
+    cudaMalloc(&sums, sizeof(float));
+    int threads = 128;
+    count<<<(n + threads - 1) / threads, threads, threads * sizeof(unsigned)>>>(counts, given, sums, t, n);
+}
+"""
+    data, text = drafted(tmp_path, tune, code.replace("const float *given", "float *given"))
+    arguments = {each["name"]: each for each in data["operation"]["arguments"]}
+    assert (data["operation"]["sizes"].keys(), data["shared_memory"]) == ({"items"}, "4 * block_size_x")
+    assert arguments["classes"] | {"shape": []} == {
+        "name": "classes", "kind": "texture", "dtype": "uint8", "shape": [], "role": "in",
+    }  # fmt: skip
+    assert [arguments[name]["role"] for name in ("counts", "given", "sums")] == ["inout", "in", "inout"]
+    assert "in, out or inout" not in text
+    assert "how many bytes" not in text
+    fixed = code.replace("threads * sizeof", "512 * sizeof")
+    assert "how many bytes does a block need" in drafted(tmp_path, tune, fixed)[1], (
+        "right for the host's block, perhaps"
+    )

@@ -59,8 +59,7 @@ class DraftedArguments:
 
     def _argument(self, parameter: Parameter) -> str:
         if parameter.kind:
-            is_image = parameter.kind == "image"
-            own, question = objects.image(parameter, self.extents) if is_image else objects.sampler()
+            own, question = self._object(parameter)
             return f"    - {{name: {word(name_of(parameter))}, {own}}}{asked(question)}"
         if (keys := self._by_value(parameter)) is None and (ask := self._unsupported(parameter)):
             return f"    - {{name: {word(name_of(parameter))}, fields: []}}{asked(ask)}"
@@ -144,6 +143,12 @@ class DraftedArguments:
             name_of(parameter) != parameter.name
         )
         return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
+
+    def _object(self, parameter: Parameter) -> tuple[str, str]:
+        """The keys of an image, a sampler or a texture, and the question."""
+        if parameter.kind == "texture":
+            return objects.texture(parameter, self.extents, self.facts.body)
+        return objects.image(parameter, self.extents) if parameter.kind == "image" else objects.sampler()
 
     def _by_value(self, parameter: Parameter) -> list[str] | None:
         """The lines of a vector or struct that is passed by value; None for any other argument."""

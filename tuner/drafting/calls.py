@@ -45,11 +45,6 @@ class Calls:
         return is_type_word(function) or function.endswith("_cast") or _OF_NUMBERS.fullmatch(function) is not None
 
 
-def function_of(body: str, at: int) -> str:
-    """The name of the function whose argument is at position `at` of a body; empty if it is no argument."""
-    return argument_of(body, at)[0]
-
-
 def argument_of(body: str, at: int) -> tuple[str, int]:
     """The name of the function whose argument is at position `at` of a body, and the argument's number from 0."""
     depth = place = 0

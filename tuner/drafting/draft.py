@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
+from tuner.drafting.fields import SHARED
 from tuner.drafting.references import DraftedReference
 from tuner.drafting.repeats import Repeats
 from tuner.drafting.yaml_text import asked, name_of, remark, word
@@ -217,6 +218,8 @@ class Draft:
         arrays = self.facts.dynamic_arrays(step)
         if not arrays:
             return []
+        if told := self.told.local(SHARED):
+            return [f"shared_memory: {told}"]
         each = [str(size)] if (size := max(arrays.values())) > 1 else []
         threads = (f"({e})" if re.search(r"[-+/%]", e) else e for e in self.facts.block_of(step))
         ask = f"how many bytes does a block need? {' and '.join(arrays)} is extern __shared__ in the source"

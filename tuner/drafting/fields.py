@@ -18,6 +18,7 @@ from tuner.space.sources.struct_text import Member
 Members = Callable[[str], Sequence[Member] | None]
 MOST_POINTERS = 64  # in an array
 MOST_DEEP = 8  # structs in structs
+SHARED = "extern __shared__"  # stands for CUDA's dynamic shared memory where a name of local memory is due
 
 
 @dataclass(frozen=True)

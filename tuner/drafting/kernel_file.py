@@ -274,10 +274,11 @@ class KernelFile:
             return replace(step, body=body)
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
         renamed = {p.name: f"{p.name}_" for p in step.parameters if p.name in taken and p.is_pointer is False}
-        parameters = tuple(
+        every = (
             replace(p, name=renamed.get(p.name, p.name), type=resolved(p.type, types))
             for p in self._with_pointers(step.parameters)
         )
+        parameters = tuple(replace(p, is_pointer=False) if p.is_pointer is None and p.dtype else p for p in every)
         return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
 
     def _with_pointers(self, parameters: Iterable[Parameter]) -> Iterator[Parameter]:

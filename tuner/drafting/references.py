@@ -56,7 +56,7 @@ class DraftedReference:
         arrays = {name_of(p): self._facts.role(p)[0] for p in self._arguments.arrays} | dict.fromkeys(
             self._facts.constants, "in"
         )
-        arrays |= {name_of(p): p.access or "in" for p in self._facts.parameters if p.kind == "image"}
+        arrays |= {name_of(p): p.access or "in" for p in self._facts.parameters if p.kind in ("image", "texture")}
         outputs = [self._derived.get(name, name) for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
         real = [p for p in self._arguments.arrays if name_of(p) in inputs and self._is_short(p)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from tuner.drafting.assignments import is_read_unwritten
-from tuner.drafting.calls import Calls, argument_of, function_of
+from tuner.drafting.calls import Calls, argument_of
 from tuner.space.sources.tokens import matching
 
 _NUMBER = r"(?:- )?\d[\w.]*"
@@ -81,8 +81,9 @@ def _may_be_written(body: str, element: str, calls: Calls) -> bool:
         return True
     if re.search(rf"& \w+ [={{] {whole}", body):
         return True
-    arguments = re.finditer(rf"(?<=[(,] ){whole}(?=[,)])", body)
-    return any(not calls.by_value(name) for at in arguments if (name := function_of(body, at.start())))
+    arguments = (argument_of(body, at.start()) for at in re.finditer(rf"(?<=[(,] ){whole}(?=[,)])", body))
+    others = {name for name, place in arguments if name and not (name.startswith("atomic") and place)}
+    return not all(map(calls.by_value, others))
 
 
 def _is_written_before_read(name: str, body: str, element: str) -> bool:

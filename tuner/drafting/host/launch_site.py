@@ -15,6 +15,7 @@ class LaunchSite:
 
     axes: the number of axes of OpenCL's work sizes, where `grid` counts work-items; 0 where it counts blocks.
     enqueued: the function and the position of grid and block, if another function sets the arguments.
+    shared: the bytes of dynamic shared memory; empty for none.
     """
 
     function: HostFunction
@@ -25,6 +26,7 @@ class LaunchSite:
     arguments: tuple[tuple[str, ...], ...]
     axes: int = 0
     enqueued: tuple[HostFunction, int] | None = None
+    shared: tuple[str, ...] = ()
 
 
 def pointed_to(words: Sequence[str]) -> tuple[str, ...]:

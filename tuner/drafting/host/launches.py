@@ -42,8 +42,9 @@ def _chevrons(function: HostFunction, at: int) -> Iterator[LaunchSite]:
     configured = split_arguments(body[start + 3 : end])
     arguments = split_arguments(body[end + 4 : matching(body, end + 3)])
     if len(configured) > 1:
-        grid, block, *_ = map(tuple, configured)
-        yield LaunchSite(function, at, grid, block, template, tuple(map(tuple, arguments)))
+        grid, block, *rest = map(tuple, configured)
+        shared = rest[0] if rest[:1] != [("0",)] and rest else ()
+        yield LaunchSite(function, at, grid, block, template, tuple(map(tuple, arguments)), shared=shared)
 
 
 def _closing(body: Sequence[str], start: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.expansion import split_arguments
-from tuner.drafting.fields import StructField, StructPointer
+from tuner.drafting.fields import SHARED, StructField, StructPointer
 from tuner.drafting.host.allocations import Allocation, memory
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
@@ -39,8 +39,9 @@ ItemBytes = Callable[[Parameter], int | None]  # the size of an array's elements
 @dataclass(frozen=True)
 class Site:
     """A launch of a kernel, reached by one chain of calls. `arrays` and `local`, those in OpenCL's local memory, are
-    numbers of elements, by parameter; grid and block are None where they are unclear. On the axes `whole`, OpenCL's
-    work-items are a multiple of the block that the host does not compute."""
+    numbers of elements, by parameter, and by `SHARED` the bytes of dynamic shared memory; grid and block are None where
+    they are unclear. On the axes `whole`, OpenCL's work-items are a multiple of the block that the host does not
+    compute."""
 
     scope: HostScope
     scalars: Mapping[str, Polynomial]
@@ -189,6 +190,10 @@ def _local(scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: It
             count = _count(bytes_, item_bytes(parameter), parameter)
             if count is not None and scope.is_clear(count):
                 found[parameter.name] = count
+    if launch.shared:
+        shared = _count(Allocation(scope.polynomial(launch.shared)), 1, Parameter("", "char", False, False))
+        if shared is not None and scope.is_clear(shared):
+            found[SHARED] = shared
     return found
 
 

@@ -58,7 +58,9 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """The `kind:` of an argument of this type: image, sampler, or empty for any other type."""
+        """The `kind:` of an argument of this type: image, sampler, texture, or empty for any other type."""
+        if self.type == "cudaTextureObject_t" and not self.stars:
+            return "texture"
         match = _OBJECT.fullmatch(self.type)
         return (match[1] or match[2]) if match else ""
 
