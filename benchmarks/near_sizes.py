@@ -9,6 +9,10 @@ the few evaluations found, the best of all evaluations, and the configurations o
 measured in the same rounds. Prints how fast the first is, relative to the fastest, and after which evaluation it was
 found. `--keep` appends all trials to a file, one search a line.
 
+With `--misled`, what was measured at the sizes of `--near` is turned around: what was slowest there is known as the
+fastest, without records. It prints after how many evaluations of the budget `--truth` a search at `--size` that knows
+this, and one that knows nothing, is within 1 % of the best of both, by the times of the searches.
+
 With `--sibling "NVIDIA H100 80GB HBM3"`, nothing is tuned before: the store has, as a log of that device, what the
 shipped time table knows of its times at `--size`.
 """
@@ -17,10 +21,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +46,7 @@ from tuner.tuning.driver import tune_with
 from tuner.tuning.exploration import Quiet, explored
 from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.recordings import logs
+from tuner.tuning.recordings import recording as recordings
 from tuner.tuning.recordings.recording import Entry
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
@@ -60,13 +67,15 @@ def main() -> None:
     parser.add_argument("--truth", default="150,15s", help="the budget of the search for the best, at --size")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--sibling", metavar="DEVICE", help="whose times are known, instead of other sizes")
+    parser.add_argument("--misled", action="store_true", help="turn what is known around")
     parser.add_argument("--keep", type=Path, metavar="FILE")
     options = parser.parse_args()
     for kernel in options.kernels:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
             os.environ["TUNER_STATE"] = f"{name}/state"
-            print(f"{kernel}: {compared(kernel, options, Path(name))}; {time.monotonic() - began:.0f} s", flush=True)
+            outcome = (misled if options.misled else compared)(kernel, options, Path(name))
+            print(f"{kernel}: {outcome}; {time.monotonic() - began:.0f} s", flush=True)
 
 
 def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
@@ -98,6 +107,45 @@ def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
         f"{min(times) / times[found]:.2%} of the best's speed after evaluation {number} of {len(few)} ({tried}); "
         f"{times[found]:.5g} ms, the best of {len(trials[options.truth])} and of the records {min(times):.5g} ms"
     )
+
+
+def misled(kernel: str, options: argparse.Namespace, folder: Path) -> str:
+    """Search without knowledge, and with knowledge that is turned around."""
+    file = str(search_time.alone(search_time.ROOT / f"spaces/{kernel}.yaml", folder))
+    progress, searches = Quiet(lambda text: None), dict[str, list[Trial]]()
+
+    def request(size: str, budget: str, results: str) -> TuningRequest:
+        return TuningRequest(file, size, options.device, budget=budget, results=folder / results, quick=True)
+
+    with Crews(progress.noted) as crews:
+        for near in options.near:
+            tune_with(crews, request(near, options.trials, "misled"), progress)
+        known = turned(folder / "misled")
+        for results in ("cold", "misled"):
+            os.environ["TUNER_STATE"] = str(folder / f"state of {results}")  # so that none knows the other's trials
+            with explored(crews, CheckedRequest.of(request(options.size, options.truth, results)), progress) as search:
+                searches[results] = search.trials
+            keep(options.keep, kernel, f"{options.size}, {results}", searches[results])
+    times = {results: [trial.time_ms or math.inf for trial in trials] for results, trials in searches.items()}
+    limit = 1.01 * min(map(min, times.values()))
+    texts = []
+    for results, measured in times.items():
+        reached = next((number for number, time_ms in enumerate(measured, 1) if time_ms <= limit), "none")
+        texts.append(f"{results}: {reached} of {len(measured)}")
+    return f"within 1 % of the best after evaluation, {'; '.join(texts)} (it knows {known} turned around)"
+
+
+def turned(results: Path) -> int:
+    """Give each logged configuration the reciprocal of its time, remove the records, and return how many are known."""
+    count = 0
+    for path in (results / logs.FOLDER).glob("*.json.gz"):
+        log = recordings.read(path)
+        entries = {row: replace(each, time_ms=each.time_ms and 1 / each.time_ms) for row, each in log.entries.items()}
+        recordings.write(path, replace(log, entries=entries))
+        count += len(entries)
+    for path in results.rglob("*.jsonl"):
+        path.unlink()
+    return count
 
 
 def logged(file: str, kernel: str, options: argparse.Namespace, results: Path) -> int:
