@@ -202,7 +202,7 @@ def test_shapes_may_depend_on_the_configuration_unless_it_is_searched(tmp_path: 
         (("mine.c", "--against", str(SPACE)), "SIZE is missing"),
         (("mine.c", "--against", str(SPACE), "--sizes", "0"), "size"),
         (("mine.c", "--against", "gallery/texture", "--sizes", "9"), "no candidate can be evaluated|takes the text"),
-        (("mine.c", "--against", str(SPACE), "--sizes", "9", "--timeout", "0"), "--timeout 0: must be"),
+        (("mine.c", "--against", str(SPACE), "--sizes", "9", "--timeout", "0"), "--timeout .0.: write a number"),
         (("mine.c", "--against", str(SPACE), "--sizes", "9", "--rounds", "1"), "--rounds"),
         (("--verify-receipt", "mine.c"), "mine.c: is no receipt"),
         (("--verify-receipt", "absent.json"), "absent.json: cannot be read"),
