@@ -68,6 +68,7 @@ def test_arrays_of_structs_of_one_type_are_arrays_of_numbers(tmp_path: Path, tun
     code = f"""\
 struct Complex {{ double re, im; }};
 struct Body {{ float x, y, z; }};
+struct Particle {{ float2 place; float mass; }};
 struct Corner {{ int x, y; }};
 struct Box {{ Corner low, high; }};
 __global__ void other(float *y) {{
@@ -75,12 +76,12 @@ __global__ void other(float *y) {{
     y[0] = 1;
 #endif
 }}
-__global__ void f(Complex *const __restrict__ y, const Complex *x, const Body *b, Box *box, int n) {{
+__global__ void f(Complex *const __restrict__ y, const Complex *x, const Body *b, Box *box, int n, Particle *p) {{
     {I}
 #ifdef FAST
     if (i < n) y[i].re = x[i].im;
 #else
-    if (i < n) y[i].re = x[i].im + b[i].z * (box->high.x - box->low.x);
+    if (i < n) y[i].re = x[i].im + b[i].z * (box->high.x - box->low.x) * p[i].mass;
 #endif
 }}
 int main() {{
@@ -93,8 +94,9 @@ int main() {{
     arrays = [(a["dtype"], a["shape"], a["role"]) for a in data["operation"]["arguments"][:4]]
     assert arrays[:2] == [("complex128", ["n"], "out"), ("complex128", ["n"], "in")]
     assert arrays[2:] == [("float32", ["n", 3], "in"), ("int32", [1, 4], "in")]
+    assert data["operation"]["arguments"][5]["shape"] == ["n", 4], "its alignment leaves four bytes behind it"
     assert "its elements are of Box: which numbers?" in text
-    assert "# bytes: 44 * n + 16 * 1 " in text
+    assert "# bytes: 60 * n + 16 * 1 " in text
     assert {*data["parameters"]} == {"FAST", "block_size_x"}
     compiled(tmp_path, tune, text)
 

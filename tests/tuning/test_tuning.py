@@ -69,6 +69,7 @@ def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, sta
     wrong = "static int runs; if (a == 0 || (a == 1 && ++runs % 2 == 0)) C[0] += 1;"  # at once, and in a later run
     mostly = tune(stage(c_kernel("mostly", f"{MULTIPLY} {wrong}"), "mostly", "{a: [0, 1, 2]}"), "8", "--repeats", "1")
     assert "2 of 3 configurations give wrong results; fix the kernel or its reference; if they" in mostly.err
+    assert "; if a parameter changes what is computed, such as a number of rounds, give it the source's" in mostly.err
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ class DraftedArguments:
         """Comments: the beginning of a file data.py, which makes the inputs whose elements are structs."""
         dtypes, made, given = dict[str, str](), list[str](), list[str]()
         for array in self.arrays:
-            own = {} if self.facts.structs.numbers(array) else self.facts.numpy_dtypes(array)
+            own = {} if self.facts.struct_numbers(array) else self.facts.numpy_dtypes(array)
             if own and self.facts.role(array)[0] != "out":
                 name, shape = name_of(array), self.shape(array.name)
                 extents = f"({', '.join(shape)})" if len(shape) > 1 else shape[0]
@@ -80,7 +80,7 @@ class DraftedArguments:
             asks.append("pointers to pointers are not supported: use one array and offsets in the source")
         elif not parameter.is_pointer and parameter.width > 1:
             asks.append(f"{parameter.type} cannot be passed by value: pass its members one by one")
-        elif parameter.is_pointer and (numbers := self.facts.structs.numbers(parameter)):
+        elif parameter.is_pointer and (numbers := self.facts.struct_numbers(parameter)):
             dtype = numbers[0]
         elif parameter.is_pointer and self.facts.struct_bytes(parameter):
             dtype = "uint8"
@@ -111,7 +111,7 @@ class DraftedArguments:
             role, more = self.facts.role(parameter)
             shape = self.shape(parameter.name)
             parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
-            if numbers := self.facts.structs.numbers(parameter):
+            if numbers := self.facts.struct_numbers(parameter):
                 parts = [str(numbers[1])] if numbers[1] > 1 else []
             elif number := self.facts.struct_bytes(parameter):
                 parts = [str(number)]

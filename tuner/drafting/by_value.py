@@ -295,16 +295,17 @@ class Structs:
             found |= self.extents(member.parameter.type) if not member.parameter.is_pointer else set()
         return found
 
-    def numbers(self, parameter: Parameter) -> tuple[str, int] | None:
-        """The dtype and the count of the numbers in an element of an array of structs, if all have one dtype: of
-        complex numbers, one."""
+    def numbers(self, parameter: Parameter, opencl: bool = False) -> tuple[str, int] | None:
+        """The dtype and the count of the numbers in an element of an array of structs, if all have one dtype, with what
+        alignment leaves between and behind them: of complex numbers, one."""
         if (part := _COMPLEX.fullmatch(parameter.type)) and parameter.stars == 1:
             return f"complex{64 if part[1] == 'float' else 128}", 1
         members = self._of_array(parameter)
         found = _numbers(members, self.get, self.evaluated, self._types) if members else None
         if members and found and _is_complex(members):
             return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
-        return found
+        nbytes = self.nbytes(parameter, opencl) if found and found[0] in DTYPES else None
+        return found if nbytes is None or found is None else (found[0], nbytes // DTYPES[found[0]].itemsize)
 
     def nbytes(self, parameter: Parameter, opencl: bool = False) -> int | None:
         """The bytes of an element of an array of structs, as CUDA lays it out, or OpenCL; None if it is none, or

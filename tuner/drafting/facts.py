@@ -357,6 +357,10 @@ class Facts:
         """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
         return self.structs.nbytes(parameter, opencl="cuda" not in self.languages)
 
+    def struct_numbers(self, parameter: Parameter) -> tuple[str, int] | None:
+        """The dtype and the count of the numbers in an element of an array of structs; None if they are none alike."""
+        return self.structs.numbers(parameter, opencl="cuda" not in self.languages)
+
     def numpy_dtypes(self, parameter: Parameter) -> dict[str, str]:
         """The NumPy dtypes of the elements of an array of structs, the last that of an element; empty for others."""
         return self.structs.numpy(parameter, opencl="cuda" not in self.languages)

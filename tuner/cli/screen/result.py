@@ -14,6 +14,7 @@ WRONG_HINT = "; fix the kernel or its reference"
 ROUNDING_HINT = (
     "; if they differ only by rounding, compute a Python reference in float64, or write `tolerance:` in the space file"
 )
+KNOB_HINT = "; if a parameter changes what is computed, such as a number of rounds, give it the source's value alone"
 
 
 def document(result: Result) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def lines(result: Result) -> list[str]:
         return []
     wrong = sum(trial.outcome.rejection is not None for trial in result.failures)
     rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
-    hint = WRONG_HINT + ROUNDING_HINT * rounds
+    hint = WRONG_HINT + ROUNDING_HINT * rounds + KNOB_HINT * (result.evaluated > 1)
     if result.record is None:
         advice = hint if wrong == len(result.failures) else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{advice}")

@@ -16,22 +16,34 @@ from tuner.quoting import quoted
 
 _INCLUDES = ("-I", "--include-path=")
 # Options that tuner itself sets for the device and the run.
-_OWN = re.compile(r"-arch=.*|--gpu-architecture=.*|-lineinfo|--generate-line-info")
-# Options of nvcc for host code, of which a kernel has none. NVRTC does not know them.
-_OF_HOST = re.compile(r"-O[0-3]?|--optimize=.*|-m64|(-Xcompiler|-ccbin|--compiler-options|--compiler-bindir)(=.*)?")
+_OWN = re.compile(r"-lineinfo|--generate-line-info")
+# Options of nvcc that take a value, which may be the next option: for host code, which a kernel has none of, for
+# architectures, which tuner sets, and for nvcc's own work.
+_WITH_VALUE = re.compile(
+    r"(-O|-Xcompiler|-ccbin|--compiler-(?:options|bindir)|-Xlinker|--linker-options|-Xcudafe|-t|--threads|-?-cudart"
+    r"|-?-default-stream|-arch|-code|--gpu-(?:architecture|code)|-gencode|--generate-code)(=.*)?"
+)
+# Others of nvcc and of host compilers. NVRTC knows none of them.
+_OF_HOST = re.compile(
+    r"-O[0-3]|--optimize=.*|-m64|-W[a-z][\w,=+-]*|-?-expt-relaxed-constexpr|-?-forward-unknown-(?:opts|to-host)\S*"
+    r"|-?-keep|-v|--verbose|-?-res(?:ource)?-usage|-src-in-ptx|--source-in-ptx|-fopenmp|-fPIC|-march=.*|-L.*|-l\w+"
+)
 _PLAIN = {"x86_64": ("-march=x86-64",), "aarch64": ("-march=armv8-a",)}  # compilers' own choice, by processor
-_WITH_VALUE = {"-O", "-Xcompiler", "-ccbin", "--compiler-options", "--compiler-bindir"}  # which is the next option
 
 
 def of(call: Call) -> tuple[list[str], list[str]]:
     """The options of a space, and the folders of headers that a call names. Raises RequestError."""
     _check_compiler(call)
-    given, options, folders = [str(each) for each in call.compiler_options or ()], list[str](), list[str]()
+    options, folders = list[str](), list[str]()
+    whole = [str(each) for each in call.compiler_options or ()]
+    given = [word for each in whole for word in ([each] if each.startswith(_INCLUDES) else each.split())]
     position = 0
     while position < len(given):
         option, position = given[position], position + 1
+        if call.language == "cuda" and (taken := _WITH_VALUE.fullmatch(option)):
+            position += taken[2] is None
+            continue
         if call.language == "cuda" and _OF_HOST.fullmatch(option):
-            position += option in _WITH_VALUE
             continue
         prefix = next((each for each in _INCLUDES if option.startswith(each)), None)
         if prefix is not None:
@@ -40,7 +52,7 @@ def of(call: Call) -> tuple[list[str], list[str]]:
                 folder, position = given[position].strip(), position + 1
             folders.append(str(Path(folder).absolute()))
         elif not _OWN.fullmatch(option):
-            options += option.split()
+            options.append(option)
     if '#include "' in call.text or "# include" in call.text:  # relative to the source, or to the script's own folder
         folders += [str(call.file.parent)] if call.file is not None else []
         folders.append(str(Path.cwd()))
