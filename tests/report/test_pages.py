@@ -22,6 +22,7 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune, run
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.report.findings import BUILD
 from tuner.report.pages import vega
 from tuner.tuning.recordings import recording
 from tuner.tuning.recordings.recording import Entry, Recording
@@ -243,6 +244,8 @@ def test_what_a_page_says_is_what_was_measured(reported: Reported) -> None:
     ranked = sorted(times.values())[:20]
     assert [leader["time_ms"] for leader in found["leaders"]] == ranked
     assert all(leader["registers"] > 0 for leader in found["leaders"])
+    columns = {name: f">{title}</th>" in reported.page.read_text() for name, title in BUILD.items()}
+    assert columns == {name: any(leader[name] for leader in found["leaders"]) for name in BUILD}, "none of zeros alone"
 
     for neighbour in found["neighbours"]:
         config = {**found["best"], neighbour["parameter"]: neighbour["value"]}

@@ -203,9 +203,7 @@ def _gain_line(record: Record) -> str:
     if not short.endswith(" x"):
         return f"{short} {'with' if short == verdicts.TIE else 'from'} the default ({record.default_ms:.4g} ms)"
     spread = "" if record.default_spread is None else f", spread {record.default_spread:.1%}"
-    by_least = verdicts.undistorted_gain(record)
-    remark = f"; {by_least:.3g} x by the shortest times, which a busy machine distorts less" if by_least else ""
-    return f"{short} as fast as the default ({record.default_ms:.4g} ms{spread}){remark}"
+    return f"{short} as fast as the default ({record.default_ms:.4g} ms{spread}){verdicts.by_least(record)}"
 
 
 def compared(space: Space) -> str:

@@ -13,6 +13,7 @@ from tuner.report.pages.page import Cell, Grid, Section
 from tuner.report.store_tables import GIVEN
 from tuner.report.words import number, percent, spread, times
 from tuner.space.texts import config_text
+from tuner.store import verdicts
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def result(findings: Findings) -> list[str]:
     best, *others = findings.contenders
     doubt = ", unverified" * findings.subject.recording.is_unverified
     figures = [f"{best.time_ms:.4g} ms{spread(best.spread)}", *_rates(findings)]
-    against = [_against(best, other) for other in others]
+    record = findings.subject.finals
+    remark = verdicts.by_least(record) if record is not None else ""
+    against = [_against(best, other, remark) for other in others]
     config = config_text(findings.subject.config(findings.subject.best))
     return [f"Best{doubt}: {', '.join(figures)}.", *against, f"`{config}`"]
 
@@ -70,14 +73,15 @@ def _share(share: float | None, ceiling: str | None) -> str:
     return f" ({share:.1%} of the {ceiling} ceiling)" if share and ceiling else ""
 
 
-def _against(best: Contender, other: Contender) -> str:
+def _against(best: Contender, other: Contender, remark: str) -> str:
+    """How the best compares with the default, whose `remark` follows its time, or with the library."""
     ratio, verdict = other.time_ms / best.time_ms, best.verdict(other)
     end = f"{other.time_ms:.4g} ms{spread(other.spread)}"
     if other.name != "default":
         return f"{ratio:.1%} of {other.name}, {end}{f': {verdict}' if verdict else ''}."
     if verdict:
         return f"The default configuration, {end}: {verdict}."
-    return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}."
+    return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}{remark}."
 
 
 def _sections(findings: Findings) -> Iterator[Section]:
@@ -241,11 +245,14 @@ def _ties(findings: Findings) -> Section:
 def _leaders(findings: Findings) -> Grid:
     subject, names = findings.subject, list(findings.subject.parameters)
     best_ms = subject.times[subject.best]
+    builds = [findings.build(row) for row in findings.leaders]
+    is_zero = [not any(column) for column in zip(*builds, strict=True)]  # such as no shared memory: no column
     rows = []
     for rank, row in enumerate(findings.leaders, 1):
         values = [Cell(value, faded=rank > 1 and value == own) for value, own in zip(row, subject.best, strict=True)]
-        *counts, occupancy = findings.build(row)
-        figures = [*map(number, counts), percent(occupancy)]
+        *counts, occupancy = builds[rank - 1]
+        texts = [*map(number, counts), percent(occupancy)]
+        figures = ["" if zero else text for zero, text in zip(is_zero, texts, strict=True)]
         time_ms = subject.times[row]
         remark = ", ".join(filter(None, (findings.verdict(row), AFTER * subject.is_after_finals(row))))
         sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), remark
