@@ -12,26 +12,33 @@ then all together in rounds, as in the finals. For each kernel, the table has, o
   that of the fastest. `within` is what the rounds of one process let expect, `between` that of several processes.
   If `between` is larger, an interval from one process is too narrow.
 
-With `--keep FILE`, times are noted there, and those that it notes are counted, too.
+With `--keep FILE`, times are noted there, and those that it notes are counted, too. With `--small-pages`, arrays lie in
+small pages, wherever the system puts them: on OpenCL devices that are CPUs, and large arrays on `host`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import itertools
 import json
 import math
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median, quantiles, stdev
 from typing import Any
+from unittest import mock
 
 import verdicts
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.devices import pages
+from tuner.devices.base import Array
 from tuner.measure.benchmark import Bench
 from tuner.space.texts import config_text
 
@@ -46,16 +53,20 @@ def main() -> None:
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--processes", type=int, default=10)
     parser.add_argument("--keep", type=Path, metavar="FILE", help="note the times there, and count all that it notes")
+    parser.add_argument("--small-pages", action="store_true")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)  # one process, which prints its times
     options = parser.parse_args()
     kernels = options.kernels or [*verdicts.KERNELS[devices.split(options.device)[0]]]
     if options.once:
-        print(json.dumps(_times(kernels[0], options.device)))
+        small = mock.patch.object(pages, "mapped", functools.partial(_in_small_pages, pages.mapped))
+        with small if options.small_pages else contextlib.nullcontext():
+            print(json.dumps(_times(kernels[0], options.device)))
         return
     with tempfile.TemporaryDirectory() as folder:
         keep: Path = options.keep or Path(folder, "times.jsonl")
         for _, kernel in itertools.product(range(options.processes), kernels):
             command = [sys.executable, __file__, kernel, "--device", options.device, "--once"]
+            command += ["--small-pages"] * options.small_pages
             line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             with keep.open("a") as file:
                 file.write(line)
@@ -64,6 +75,10 @@ def main() -> None:
     for kernel in kernels:
         if len(runs := [each for each in noted if (each["kernel"], each["device"]) == (kernel, options.device)]) > 2:
             print(f"{kernel:26} {len(runs):9}  {_row(runs)}")
+
+
+def _in_small_pages(mapped: Callable[..., Array], size: int, large: bool) -> Array:
+    return mapped(size, large=False)
 
 
 def _times(kernel: str, device: str) -> dict[str, Any]:
