@@ -40,6 +40,7 @@ WRONG = (
     "history 03_naive 0", "export 03_naive 8 --to nothing", "compare nothing", "import nowhere.json",
     "cover sgemm 0", "cover sgemm --sizes 64:x", "sgemm 64 0", "sgemm 64 --strategy magic",
 )  # fmt: skip
+SIZES = {"few_rows": " 4x1024x1024"}  # of spaces that have no configuration at 1024
 RUN = "sgemm/03_naive 64 --device {device} --budget 1"
 
 
@@ -95,7 +96,7 @@ def main() -> None:
         (folder / "mistyped.yaml").write_text(SPACE)
         (folder / "twice.cu").write_text("")
         files = [file for file in sorted((HERE / "spaces").rglob("*.yaml")) if file.name != "operation.yaml"]
-        right = [f"validate {shlex.quote(str(file))}" for file in files]
+        right = [f"validate {shlex.quote(str(file))}{SIZES.get(file.stem, '')}" for file in files]
         tune = RUN.format(device=given.device)
         print("| commands | number | s: median | slowest | processor, s: median | slowest |\n|---|---|---|---|---|---|")
         for title, commands in (("wrong requests", WRONG), ("`validate` of a valid file", right)):
