@@ -73,6 +73,10 @@ def test_a_missing_script_and_an_error_of_ours_are_one_line(tmp_path: Path) -> N
     )
     done = run(tmp_path, "tune.py")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    (tmp_path / "scale.cl").write_text("kernel void scale() {}\n")
+    done = run(tmp_path, "scale.cl")
+    assert done.stderr.startswith("scale.cl: not Python 3: invalid syntax")
+    assert done.stderr.count("\n") == 1
 
 
 def test_an_interrupt_is_one_line_and_what_was_measured_is_in_the_cache_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import runpy
@@ -11,20 +12,27 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import RequestError
-from tuner.quoting import quoted
+from tuner.quoting import quoted, shown
 
 USAGE = "usage: python -m tuner.door SCRIPT.py [ARGUMENT]..."
 
 
 def run(words: Sequence[str]) -> None:
-    """Run the script `words[0]` with the others as its arguments, as Python would. Raises RequestError without one.
+    """Run the script `words[0]` with the others as its arguments, as Python would.
+
+    Raises RequestError if there is none, or if it is not Python.
 
     Its `kernel_tuner` is whatever `replace` has made of it.
     """
     if not words or not os.path.isfile(words[0]):
         raise RequestError(f"{quoted(words[0])}: there is no such script; {USAGE}" if words else USAGE)
+    script = Path(words[0])
+    try:
+        ast.parse(script.read_bytes(), words[0])
+    except (SyntaxError, ValueError) as error:
+        raise RequestError(f"{shown(script)}: not Python 3: {error}; name a script that calls tune_kernel") from None
     sys.argv[:] = list(words)
-    sys.path[0:1] = [str(Path(words[0]).resolve().parent)]
+    sys.path[0:1] = [str(script.resolve().parent)]
     runpy.run_path(words[0], run_name="__main__")
 
 
