@@ -42,7 +42,6 @@ from tuner.prediction.learnt import (
     LEAST_NEAR,
     LENT_DEVIATION,
     PRIOR_ERROR,
-    RISK,
     STRANGE,
     doubts,
     expected_errors,
@@ -172,7 +171,7 @@ class TimeModel:
         amounts = self._cost.amounts([tuple(sizes.values())])
         schedule = self._cost.schedule(amounts, self._capacity)
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
-        times *= np.exp(prior := RISK * PRIOR_ERROR * self._is_kernel)
+        times *= np.exp(prior := PRIOR_ERROR / 2 * self._is_kernel)
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
