@@ -339,13 +339,14 @@ __global__ void f(float *y, const float *x, int h, int w) {
 def test_textures_typedefs_of_scalars_and_the_launch_s_shared_memory_are_drafted(tmp_path: Path, tune: Tune) -> None:
     code = """\
 typedef unsigned int WORD;
-__global__ void count(WORD *counts, const float *given, float *sums, cudaTextureObject_t classes, WORD items) {
+__global__ void count(WORD *counts, const float *given, float *sums, cudaTextureObject_t classes, WORD items,
+                      int first) {
     extern __shared__ unsigned own[];
     WORD i = blockIdx.x * blockDim.x + threadIdx.x;
     own[threadIdx.x] = i;
     if (i >= items) return;
     atomicAdd(&counts[tex1Dfetch<unsigned char>(classes, i)], own[threadIdx.x]);
-    atomicAdd(&(sums[0]), given[i]);
+    atomicAdd(&(sums[0]), given[first + i]);
 }
 void run(WORD n, cudaTextureObject_t t) {
     WORD *counts;
@@ -354,7 +355,10 @@ void run(WORD n, cudaTextureObject_t t) {
     cudaMalloc(&given, n * sizeof(float));
     cudaMalloc(&sums, sizeof(float));
     int threads = 128;
-    count<<<(n + threads - 1) / threads, threads, threads * sizeof(unsigned)>>>(counts, given, sums, t, n);
+    cudaMemset(counts, 0, 8 * sizeof(WORD));
+    cudaMemset((void *)sums, 0.0f, sizeof(float));
+    cudaMemcpy(sums, 0, 4, cudaMemcpyHostToDevice);
+    count<<<(n + threads - 1) / threads, threads, threads * sizeof(unsigned)>>>(counts, given, sums, t, n, 0);
 }
 """
     data, text = drafted(tmp_path, tune, code.replace("const float *given", "float *given"))
@@ -363,6 +367,8 @@ void run(WORD n, cudaTextureObject_t t) {
     assert arguments["classes"] | {"shape": []} == {
         "name": "classes", "kind": "texture", "dtype": "uint8", "shape": [], "role": "in",
     }  # fmt: skip
+    assert [arguments[name].get("fill") for name in ("counts", "sums")] == ["zeros", None], "sums are copied to"
+    assert arguments["first"]["value"] == 0
     assert [arguments[name]["role"] for name in ("counts", "given", "sums")] == ["inout", "in", "inout"]
     assert "in, out or inout" not in text
     assert "how many bytes" not in text

@@ -220,6 +220,8 @@ class DraftedArguments:
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The `fill` of an input, empty if it cannot be inferred, and questions about it."""
+        if self.facts.role(parameter)[0] == "inout" and self.facts.launched.clears(parameter.name):
+            return ", fill: zeros", []
         if self.facts.choices.counts_places(parameter.name):
             return ", fill: zeros", ["it counts written elements: does it start at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)

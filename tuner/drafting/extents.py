@@ -62,7 +62,9 @@ class DraftedExtents:
             if name not in used and words and words <= sizes and not words & {*found, name}:
                 sizes.discard(name)
                 found[name] = value
-        return {**self._lengths_between, **found}
+        launched = self._facts.launched
+        begun = {name: "0" for name in self._facts.sizes if name in launched.literals and launched.number(name) == 0}
+        return {**self._lengths_between, **begun, **found}
 
     @cached_property
     def _lengths_between(self) -> dict[str, str]:

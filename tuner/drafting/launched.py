@@ -129,6 +129,13 @@ class HostLaunches:
                     return True
         return False
 
+    def clears(self, name: str) -> bool:
+        """Whether all launches of the first step that takes an array set it to zero before."""
+        for step, found in zip(self._steps, self._sites, strict=True):
+            if any(parameter.name == name for parameter in step.parameters or ()):
+                return bool(found) and all(name in site.cleared for site in found)
+        return False
+
     def has_unclear_block(self, step: int, axis: int) -> bool:
         """Whether a launch has threads on an axis that are neither names nor numbers."""
         every = [(site, each) for site in self._sites[step] for each in (site.block or ())[axis : axis + 1]]

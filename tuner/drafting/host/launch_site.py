@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.host.program import HostFunction
 from tuner.space.sources.tokens import matching
+
+_ZERO = re.compile(r"0(?:x0+|\.0*)?f?|false")
+_CLEARING = tuple(f"{make}Memset{end}" for make in ("cuda", "hip") for end in ("", "Async"))
+_COPYING = tuple(f"{make}Memcpy{end}" for make in ("cuda", "hip") for end in ("", "Async"))
 
 
 @dataclass(frozen=True)
@@ -37,3 +42,20 @@ def pointed_to(words: Sequence[str]) -> tuple[str, ...]:
     if words[:2] == ["&", "("] and matching(words, 1) == len(words) - 1:
         return tuple(words[2:-1])
     return tuple(words[1:]) if words[:1] == ["&"] else ("?",)
+
+
+def is_cleared(launch: LaunchSite, words: Sequence[str]) -> bool:
+    """Whether the launching function sets the array that it passes as `words` to zero, and copies nothing to it from
+    there to the launch."""
+    before = {name: _last(launch, name, words) for name in (*_CLEARING, *_COPYING)}
+    cleared, given = max((before[name] for name in _CLEARING), key=lambda found: found[0])
+    is_zero = len(given) > 1 and len(given[1]) == 1 and _ZERO.fullmatch(given[1][0]) is not None
+    return is_zero and cleared > max(before[name][0] for name in _COPYING)
+
+
+def _last(launch: LaunchSite, name: str, words: Sequence[str]) -> tuple[int, list[list[str]]]:
+    """The last call of a function before the launch whose first argument is `words`, perhaps with a cast: its position
+    and arguments; -1 without one."""
+    every = [(at, given) for at, given in launch.function.calls(name) if at < launch.position and given]
+    found = [(at, given) for at, given in every if given[0][len(given[0]) - len(words) :] == [*words]]
+    return found[-1] if found else (-1, [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tuner.drafting.expansion import split_arguments
 from tuner.drafting.fields import SHARED, StructField, StructPointer
 from tuner.drafting.host.allocations import Allocation, memory
-from tuner.drafting.host.launch_site import LaunchSite
+from tuner.drafting.host.launch_site import LaunchSite, is_cleared
 from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.scope import HostScope, Notes, chains
@@ -41,7 +41,7 @@ class Site:
     """A launch of a kernel, reached by one chain of calls. `arrays` and `local`, those in OpenCL's local memory, are
     numbers of elements, by parameter, and by `SHARED` the bytes of dynamic shared memory; grid and block are None where
     they are unclear. On the axes `whole`, OpenCL's work-items are a multiple of the block that the host does not
-    compute."""
+    compute. `cleared` are the arrays that the launching function sets to zero before."""
 
     scope: HostScope
     scalars: Mapping[str, Polynomial]
@@ -50,6 +50,7 @@ class Site:
     grid: list[Polynomial] | None
     block: list[Polynomial] | None
     whole: Collection[int] = ()
+    cleared: Collection[str] = ()
 
     def number(self, name: str) -> int | None:
         """The number that a name of the host has."""
@@ -119,6 +120,7 @@ def _sites(
                 None if {} in (grid or ()) else grid,  # no launch has an extent of 0
                 block,
                 whole_axes(of_grid, launch.grid, grid) if launch.axes else (),
+                {p.name for p, words in zip(parameters, launch.arguments, strict=False) if is_cleared(launch, words)},
             )
 
 
