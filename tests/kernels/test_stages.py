@@ -18,7 +18,6 @@ from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
 from tuner.errors import TunerError
-from tuner.measure.verify import strided
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Config, config_key
@@ -67,7 +66,7 @@ def right(space: Space, device: Device, size: tuple[int, ...], configs: Sequence
             program = Program(device, build(device.compiler, Instance(space, config, scope)))
             bench.verify(bench.bind(program))
             if space.operation.leading:
-                strided.verify(program, bench.inputs)
+                bench.verify_padded(program)
         except TunerError as error:
             error.add_note(f"{space.name} at {name(size)} with {config}")
             raise

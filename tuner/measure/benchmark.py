@@ -48,7 +48,7 @@ from tuner.measure.timing.energy import INTERVALS, EnergyMeter
 from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.timing.observers import Observers
 from tuner.measure.timing.race import MOST_LOOKS, Race
-from tuner.measure.verify import bits, mutants, other_options, strided
+from tuner.measure.verify import bits, mutants, other_options
 from tuner.measure.verify.bits import RunBits
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
@@ -382,7 +382,7 @@ class Bench:
         call, built = self.prepare(config)
         self.workbench.verify(call)
         if self.space.operation.leading:
-            strided.verify(Program(self.device, built), self.workbench.inputs)
+            self.workbench.verify_padded(Program(self.device, built))
         return call, own
 
     def _verify_with(self, config: Config, other: Workbench) -> None:

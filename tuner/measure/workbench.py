@@ -405,6 +405,20 @@ class Workbench:
         self._owner._dirty = False
         return verdict
 
+    def verify_padded(self, program: Program) -> None:
+        """Run a configuration once on copies of the arrays with padded rows, and compare every element and the padding.
+
+        Raises as `verify` does.
+        """
+        bits, self.bits = self.bits, None  # of the run without padding
+        try:
+            self.verify(strided.padded_call(program, self.buffers, self._kernels))
+        except WrongResult as error:
+            given = ", ".join(f"{name}={value}" for name, value in strided.leading_of(program).items())
+            raise WrongResult(f"with {given}: {error}", error.reason) from None
+        finally:
+            self.bits = bits
+
     def _verify_repaired(self, call: Callable[[], None]) -> Verdict:
         try:
             return self._verify_once(call)

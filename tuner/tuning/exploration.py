@@ -53,7 +53,7 @@ SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 NOT_KEPT = "so this run is not stored, and no later run continues it"
 # The finals of a budget of time should be over so many seconds after it. Where other programs disturb the times, on
 # processors, they take what they need.
-FINALS_SECONDS = 3.0
+FINALS_SECONDS = 2.5
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
 
 

@@ -155,6 +155,7 @@ FUNCTION unsigned int addend(long count, long threads) {
 // two thirds of the time.
 #define WORDS(bytes) ((bytes) / 16)
 #define REST(bytes) ((bytes) / 16 * 16)
+#define LAID 64 // bytes that a thread of `lay` copies in a row
 
 KERNEL void restore(GLOBAL uint4 *array, GLOBAL const uint4 *copy, long bytes) {
     for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
@@ -174,6 +175,38 @@ KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
     }
     ROLLED for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
         ((GLOBAL unsigned char *)array)[i] = (unsigned char)fill;
+    }
+}
+
+// Copies the elements of an array, `bytes` bytes without gaps in `whole`, to `padded`, where gaps are between its rows of
+// `row` bytes; back, if `way` is 1; or, if it is 2, sets their bytes in `padded` to `fill`. `axes` has the extent of each
+// of the other axes, innermost first, and the distance of two neighbours along it in bytes.
+KERNEL void lay(GLOBAL unsigned char *padded, GLOBAL unsigned char *whole, GLOBAL const long *axes, int count, long row,
+                long bytes, int way, int fill) {
+    for (long first = LAID * FIRST; first < bytes; first += LAID * STRIDE) {
+        const long end = first + LAID < bytes ? first + LAID : bytes;
+        for (long i = first; i < end;) {
+            const long column = i % row, stop = i + row - column < end ? i + row - column : end;
+            long at = column, rows = i / row;
+            for (int axis = 0; axis < count; axis++) {
+                at += rows % axes[2 * axis] * axes[2 * axis + 1];
+                rows /= axes[2 * axis];
+            }
+            if (way == 0) {
+                for (long j = 0; j < stop - i; j++) {
+                    padded[at + j] = whole[i + j];
+                }
+            } else if (way == 1) {
+                for (long j = 0; j < stop - i; j++) {
+                    whole[i + j] = padded[at + j];
+                }
+            } else {
+                for (long j = 0; j < stop - i; j++) {
+                    padded[at + j] = (unsigned char)fill;
+                }
+            }
+            i = stop;
+        }
     }
 }
 
@@ -296,15 +329,16 @@ KERNEL void check_guards(GLOBAL const uint4 *guarded, GLOBAL unsigned int *count
     }
 }
 
-// Counts non-zero words and bytes of `array`.
-KERNEL void check_zero(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes) {
+// Counts words and bytes of `array` that have another byte than `expected`.
+KERNEL void check_fill(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes, int expected) {
+    const unsigned int fill = 0x01010101u * (unsigned int)expected;
     long changed = 0;
     for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
         const uint4 a = array[i];
-        changed += (a.x | a.y | a.z | a.w) != 0;
+        changed += ((a.x ^ fill) | (a.y ^ fill) | (a.z ^ fill) | (a.w ^ fill)) != 0;
     }
     ROLLED for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
-        changed += ((GLOBAL const unsigned char *)array)[i] != 0;
+        changed += ((GLOBAL const unsigned char *)array)[i] != expected;
     }
     if (changed) {
         ADD(counters + slot + 4, addend(changed, STRIDE));

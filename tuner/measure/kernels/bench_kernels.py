@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -19,13 +20,19 @@ _COUNTERS = 8  # per array
 _ROOM = 32  # least number of arrays that there are counters for
 
 
+class Lay(IntEnum):
+    """What `BenchKernels.lay` does with the elements of a padded array."""
+
+    OUT, BACK, FILL = 0, 1, 2
+
+
 @dataclass(frozen=True)
 class Counts:
     """The results of all checks of one array since the counters were cleared.
 
     wrong: wrong elements. worst: the largest error of a right one, as in `Verdict.of`. before, after: changed bytes in
-    its guards. changed: changed words of an input, or non-zero words of scratch that should be zero. unwritten:
-    elements that still hold the poison. digest: of the array's bits (see `digest`); 0 if none was taken.
+    its guards. changed: changed words of an input or of padding, or non-zero words of scratch that should be zero.
+    unwritten: elements that still hold the poison. digest: of the array's bits (see `digest`); 0 if none was taken.
     """
 
     wrong: int
@@ -118,7 +125,22 @@ class BenchKernels:
 
     def check_zero(self, name: str, array: Buffer) -> Call:
         """A call that counts non-zero words of `array`."""
-        return self._bind("check_zero", array.nbytes, [array.handle, *self._slot(name), np.int64(array.nbytes)])
+        return self.check_fill(name, array, 0)
+
+    def check_fill(self, name: str, array: Buffer, fill: int) -> Call:
+        """A call that counts words of `array` with a byte other than `fill`."""
+        arguments = [array.handle, *self._slot(name), np.int64(array.nbytes), np.int32(fill)]
+        return self._bind("check_fill", array.nbytes, arguments)
+
+    def lay(self, padded: Buffer, whole: Buffer, axes: Buffer, row: int, way: Lay, fill: int = 0) -> Call:
+        """A call that copies the elements of `whole` to `padded`, or back, or sets them there to `fill`.
+
+        The rows, of `row` bytes, have gaps between them in `padded`. `axes` has two int64 for each axis but the last
+        one, innermost first: its extent, and the distance of two neighbours along it in bytes.
+        """
+        arguments = [padded.handle, whole.handle, axes.handle, np.int32(axes.nbytes // 16), np.int64(row)]
+        arguments += [np.int64(whole.nbytes), np.int32(way), np.int32(fill)]
+        return self._bind("lay", whole.nbytes // 4, arguments)
 
     def digest(self, name: str, array: Buffer) -> Call:
         """A call that takes the digest of the bits of `array`, 64 bits wide.

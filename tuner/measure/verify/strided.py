@@ -6,33 +6,31 @@ right there.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
-from tuner.errors import SpaceError, WrongResult
-from tuner.measure.answers import python_calls
+from tuner.errors import WrongResult
 from tuner.measure.answers.guards import check_guards
-from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD, poisoned
-from tuner.measure.verify.comparison import compare
+from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
+from tuner.measure.kernels.bench_kernels import Lay
 from tuner.measure.verify.own_arrays import not_left_zero
 from tuner.space import operation, strides
-from tuner.space.answers import derivation
 from tuner.space.chosen_types import dtype
-from tuner.space.values.elements import Held, held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from tuner.devices.base import Array, Buffer, Device
+    from tuner.devices.base import Buffer, Device
     from tuner.devices.program import Program
-    from tuner.measure.verify.input_sets import InputSet
+    from tuner.measure.kernels.bench_kernels import BenchKernels
     from tuner.space.argument import Argument
     from tuner.space.model import Space
     from tuner.space.scope import Scope
-    from tuner.space.values.elements import Elements
 
 
 def nbytes(space: Space, scope: Scope) -> int:
@@ -47,50 +45,46 @@ def nbytes(space: Space, scope: Scope) -> int:
     return sum(_elements(a, operation.shape(a, scope), names) * dtype(a, scope).itemsize for a in op.arrays)
 
 
-def verify(program: Program, inputs: InputSet) -> None:
-    """Run a configuration once on padded arrays, and compare all elements and the padding.
+def padded_call(program: Program, buffers: Mapping[str, Buffer], kernels: BenchKernels) -> Callable[[], None]:
+    """A launch of a configuration on the arrays in `buffers`, by way of padded copies of them.
 
-    The padding of inputs is NaN, or -1 for integers, so a kernel that reads it is wrong. Raises WrongResult, and
-    LaunchError if the configuration does not run.
+    The launch raises WrongResult if the run writes into the padding, outside of the padded arrays, or leaves scratch
+    non-zero. What it wrote otherwise is in `buffers` afterwards. The padding of inputs is NaN, or -1 for integers, so a
+    kernel that reads it is wrong.
     """
-    op, scope = program.space.operation, program.scope
-    leading = operation.padded(op, scope, program.space.alignment)
-    try:
-        _run(program, inputs, leading)
-    except WrongResult as error:
-        given = ", ".join(f"{name}={value}" for name, value in leading.items())
-        raise WrongResult(f"with {given}: {error}", error.reason) from None
-
-
-def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None:
     op, device = program.space.operation, program.device
+    leading = leading_of(program)
     names = {**program.scope.sizes, **leading}
-    arrays = {a.name: _PaddedArray(program, a, inputs, names) for a in op.arrays}
-    scratch = _Scratch(device)
-    work = program.work(scratch.allocate, operation.scalars(op, program.scope, leading))
-    device.bind(work, [array.handle for array in arrays.values()])()
-    device.synchronize()
-    contents = held({name: array.fetched() for name, array in arrays.items()})
-    scratch.check()
-    with device.plain_arithmetic():
-        _compare(program, inputs, contents, {name: array.poison for name, array in arrays.items()})
+    inputs = {a.name for a in op.arrays if a.role == "in"}
+    arrays = [_PaddedArray(program, a, buffers.get(a.name), kernels, names) for a in op.arrays]
+
+    def call() -> None:
+        scratch = _Scratch(device)
+        work = program.work(scratch.allocate, operation.scalars(op, program.scope, leading))
+        launch = device.bind(work, [array.handle for array in arrays])
+        for array in arrays:
+            array.fill()
+        launch()
+        device.synchronize()
+        for array in arrays:
+            array.fetch()
+        for name, counts in kernels.counts().items():
+            for changed, side in ((counts.before, "before the start"), (counts.after, "after the end")):
+                if changed:
+                    raise WrongResult(f"writes {side} of {name}", "writes outside")
+            if counts.changed and name in inputs:
+                raise WrongResult(f"writes into {name}, which it may only read", "writes to an input")
+            if counts.changed:
+                raise WrongResult(f"writes into the padding behind the rows of {name}", "writes outside")
+        kernels.clear()
+        scratch.check()
+
+    return call
 
 
-def _compare(
-    program: Program, inputs: InputSet, contents: Mapping[str, Elements], poisons: Mapping[str, Array | None]
-) -> None:
-    """Raise WrongResult if an output or a derived value is wrong."""
-    op = program.space.operation
-    for name in inputs.answers.keys() & contents.keys():
-        bound = inputs.bounds[name]
-        compare(name, contents[name], inputs.answers[name], bound, poisons[name] if bound.wrong else None)
-    if op.derive and inputs.answers:
-        try:
-            derived = derivation.values(op, program.scope, {**inputs.contents, **contents}, python_calls.call)
-        except SpaceError as error:
-            raise WrongResult(f"its outputs have no derived value: {error}") from None
-        for name, value in derived.items():
-            compare(name, Held(value), inputs.answers[name], inputs.bounds[name])
+def leading_of(program: Program) -> dict[str, int]:
+    """The leading dimensions of the padded arrays."""
+    return operation.padded(program.space.operation, program.scope, program.space.alignment)
 
 
 def _elements(argument: Argument, shape: tuple[int, ...], names: Mapping[str, int]) -> int:
@@ -126,46 +120,45 @@ class _Scratch:
 
 
 class _PaddedArray:
-    """One array on the device, with padded rows if it has strides, between guards."""
+    """A copy of one array on the device, with padded rows if it has strides, between guards."""
 
-    def __init__(self, program: Program, argument: Argument, inputs: InputSet, names: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        argument: Argument,
+        whole: Buffer | None,
+        kernels: BenchKernels,
+        names: Mapping[str, int],
+    ) -> None:
+        """`whole` is the array without padding; None if it is private to the configuration, so that nothing compares
+        it."""
         self._device: Device = program.device
-        self._name, self._is_input = argument.name, argument.role == "in"
-        self._element, self._shape = dtype(argument, program.scope), program.shapes[argument.name]
-        steps = strides.of(argument, names) if argument.strides else strides.contiguous(self._shape)
-        self._steps = tuple(step * self._element.itemsize for step in steps)
-        self._guard = INPUT_GUARD if self._is_input else OUTPUT_GUARD
-        elements = _elements(argument, self._shape, names)
-        self._before = np.full(elements * self._element.itemsize, self._guard, np.uint8)
-        self.poison: Array | None = None
-        is_read = argument.name in inputs.contents.keys() - inputs.write_only
-        self._view(self._before)[...] = inputs.contents[argument.name].array() if is_read else self._poisoned(inputs)
-        self._buffer = self._device.allocate(self._before.nbytes)
-        self._device.fill(self._buffer.whole, self._guard, self._before.nbytes + 2 * GUARD)
-        self._device.write(self._buffer.handle, self._before)
+        self._guard = INPUT_GUARD if argument.role == "in" else OUTPUT_GUARD
+        shape, size = program.shapes[argument.name], dtype(argument, program.scope).itemsize
+        steps = strides.of(argument, names) if argument.strides else strides.contiguous(shape)
+        outer = [*zip(shape, steps, strict=True)][-2::-1]
+        self._axes = self._device.upload(np.array(outer or [(1, 0)], np.int64) * [1, size])
+        self._buffer = self._device.allocate(_elements(argument, shape, names) * size)
         self.handle = self._buffer.handle
+        row = size * (shape[-1] if shape else 1)
+        self._private: Buffer | None = None
+        if whole is None:
+            whole = self._private = self._device.allocate(size * math.prod(shape), guard=0)
+        lay = functools.partial(kernels.lay, self._buffer, whole, self._axes, row)
+        self._out, self._back, self._erase = lay(Lay.OUT), lay(Lay.BACK), lay(Lay.FILL, self._guard)
+        self._checks = [
+            kernels.check_fill(argument.name, self._buffer, self._guard),
+            kernels.check_guards(argument.name, self._buffer, self._guard),
+        ]
 
-    def fetched(self) -> Array:
-        """Copy the elements to the host, contiguous. Raises WrongResult if the run wrote outside of them."""
-        check_guards(self._device, self._name, self._buffer, self._guard)
-        after = np.empty_like(self._before)
-        self._device.read(self.handle, after)
-        elements = self._view(after).copy()
-        if self._is_input and (after != self._before).any():
-            raise WrongResult(f"writes into {self._name}, which it may only read", "writes to an input")
-        self._view(after)[...] = self._view(self._before)  # now only changes of the padding remain
-        if (after != self._before).any():
-            raise WrongResult(f"writes into the padding behind the rows of {self._name}", "writes outside")
-        return elements
+    def fill(self) -> None:
+        """Write the padding and the guards, and copy the elements."""
+        if self._private is not None:
+            self._device.fill(self._private.handle, NAN, self._private.nbytes)
+        self._device.fill(self._buffer.whole, self._guard, self._buffer.nbytes + 2 * GUARD)
+        self._out()
 
-    def _view(self, memory: Array) -> Array:
-        return np.ndarray(self._shape, self._element.numpy, memory, strides=self._steps)
-
-    def _poisoned(self, inputs: InputSet) -> Array:
-        """The poison of an output that a run need not read."""
-        answer = inputs.answers.get(self._name)
-        if self._element.is_exact and answer is not None:
-            self.poison = poisoned(answer.array(self._element.numpy))
-            return self.poison
-        size = self._element.itemsize * int(np.prod(self._shape))
-        return np.full(size, NAN, np.uint8).view(self._element.numpy).reshape(self._shape)
+    def fetch(self) -> None:
+        """Copy the elements back. The kernels then count what has changed in the padding and in the guards."""
+        for call in (self._back, self._erase, *self._checks):
+            call()
