@@ -119,14 +119,14 @@ def imports(node: ast.AST, at_once: bool = True) -> Iterator[tuple[ast.Import | 
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, at_once
-        else:
+        elif not isinstance(child, ast.expr):
             yield from imports(child, at_once and not is_postponed(child))
 
 
 def is_postponed(node: ast.AST) -> bool:
     """Whether what stands in `node` is not carried out when its module is imported."""
     for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    return for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    return for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def modules_in_strings(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,8 @@
-"""The process from which `helpers.commands` forks commands: it has imported what they need, and has no threads."""
+"""The process from which `helpers.commands` forks commands: it has imported what they need, and has no threads.
+
+A command's fork server is forked with it: starting another Python, which imports all of that again, would take longer
+than most commands. This process adopts what a command leaves behind, so that tests find it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tuner.children import reaper
+from tuner import paths
+from tuner.children import child, fork_server, reaper
 from tuner.tuning.finals import final_round, selection
 
 # Nothing that a command sets up when it is imported, and nothing that starts a thread.
 MODULES = (
-    "tuner.__main__", "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best", "tuner.tuning.driver",
-    "tuner.search.listing", "tuner.search.strategies", "tuner.store.store", "tuner.devices.host.compiler",
-    "tuner.space.file.sample", "optuna", "optuna.storages.journal",
+    "tuner.__main__", "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best", "tuner.cli.screen.logs",
+    "tuner.cli.screen.progress", "tuner.tuning.driver", "tuner.tuning.exploration", "tuner.tuning.crew.crew",
+    "tuner.tuning.ledger.ledger", "tuner.search.listing", "tuner.search.strategies", "tuner.search.enumeration",
+    "tuner.store.store", "tuner.store.libraries", "tuner.devices.host.compiler", "tuner.devices.builds.equal_code",
+    "tuner.families.family", "tuner.space.file.reader", "tuner.space.file.sample",
+    "tuner.space.sources.checks.surplus_threads", "optuna", "optuna.storages.journal",
+)  # fmt: skip
+# What a fork server imports, too, and so starts nothing.
+SERVER_MODULES = (
+    "tuner.measure.process.compile_worker", "tuner.measure.process.worker", "tuner.measure.benchmark", "pyopencl",
+    "numpy.ma",
 )  # fmt: skip
 STORAGE_MODULES = "tuner.tuning.ledger.database", "sqlalchemy.dialects.postgresql.psycopg"  # from --storage on
 ENCODING = "PYTHONIOENCODING"  # a variable that `become` obeys
@@ -44,7 +57,7 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
                 if key.fileobj == ended:
                     os.read(ended, 4096)
                     for pid, status in reaper.reap().items():
-                        with contextlib.suppress(OSError), lines.pop(pid) as line:
+                        with contextlib.suppress(KeyError, OSError), lines.pop(pid) as line:
                             line.send(str(os.waitstatus_to_exitcode(status)).encode())
                     continue
                 text, files, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 5)
@@ -93,15 +106,62 @@ def become(request: dict[str, Any], server: int) -> None:
     gc.enable()
 
 
+class Forked:
+    """A fork of this process, with the interface of `subprocess.Popen` that a fork server's process needs."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._status = pid, None
+
+    def poll(self) -> int | None:
+        return self._end(os.WNOHANG)
+
+    def kill(self) -> None:
+        if self._status is None:
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> int | None:
+        return self._end(0)
+
+    def _end(self, options: int) -> int | None:
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, options)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status
+
+
+def fork_a_server() -> None:
+    """Fork the fork server of this process, in the state in which it would start."""
+    environment, parent = paths.child_environment(), os.getpid()
+    control, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            os.dup2(theirs.fileno(), 0)
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            os.closerange(3, max(control.fileno(), theirs.fileno()) + 1)
+            os.environ.clear()
+            os.environ.update(environment)
+            sys.argv = [fork_server.__name__, str(parent)]
+            fork_server.main()
+        finally:
+            os._exit(0)
+    theirs.close()
+    child.serve_with(child.ServerEnd(control, Forked(pid)), environment)
+
+
 def main() -> None:
     gc.disable()
-    load(MODULES)
+    reaper.adopt_orphans()
+    load(MODULES + SERVER_MODULES)
     # as `short_finals`
     final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = 0.1, 1, 30
     control, server = socket.socket(fileno=os.dup(0)), os.getpid()
     request = serve(control)
     if request is not None:
         become(request, server)
+        fork_a_server()
         sys.modules["tuner.__main__"].main()
 
 

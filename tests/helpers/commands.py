@@ -106,6 +106,10 @@ class _Server:
             )
         atexit.register(self._close)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def send(self, request: dict[str, object], files: list[int]) -> None:
         socket.send_fds(self._control, [json.dumps(request).encode()], files)
 
@@ -131,6 +135,11 @@ def start(*arguments: str, environment: Mapping[str, str] | None = None, termina
     command = Command(arguments, os.environ if environment is None else environment, terminal)
     _started.append(command)
     return command
+
+
+def servers() -> list[int]:
+    """The processes of which whatever the commands have started descends."""
+    return [server.pid for server in _servers.values()]
 
 
 def running() -> list[Command]:

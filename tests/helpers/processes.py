@@ -85,6 +85,11 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def descendants(pid: int) -> set[int]:
+    """The children of a process, their children, and so on."""
+    return {found for child in children(pid) for found in (child, *descendants(child))}
+
+
 def runs(pid: int, module: str) -> bool:
     """Whether the command line of a process names a module."""
     with contextlib.suppress(OSError):
@@ -135,11 +140,15 @@ def of_this_test() -> list[str]:
     ours = fork_servers(os.getpid())
     marks = {f"TUNER_STATE={os.environ['TUNER_STATE']}".encode(), *(state for pid in ours for state in _states(pid))}
     marks -= _states(os.getppid())  # else whatever was started with the tests would be theirs
-    found = [" ".join(["tune", *command.arguments]) for command in commands.running()]
+    running = {command.pid: " ".join(["tune", *command.arguments]) for command in commands.running()}
+    forked = {process for server in commands.servers() for process in descendants(server)}
+    found = [*running.values()]
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if int(process.name) not in (os.getpid(), *ours) and marks & _states(int(process.name)):
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            pid = int(process.name)
+            if pid in forked - running.keys() or (pid not in (os.getpid(), *ours) and marks & _states(pid)):
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found += [command] if command else []  # else it has ended
         except (OSError, ValueError):
             continue  # it has ended, or is somebody else's
     return found

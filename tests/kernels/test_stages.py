@@ -109,8 +109,9 @@ def drawn(space: Space, scope: Scope) -> Config:
 
 
 def smaller(space: Space, size: tuple[int, ...]) -> tuple[int, ...]:
-    """A billion products, or a million pixels, take a processor seconds, and show no more than fewer."""
-    if "K" in space.operation.sizes:
+    """A billion products, a hundred million terms, or a million pixels take a processor seconds, and show no more than
+    fewer."""
+    if "K" in space.operation.sizes or [*space.operation.sizes] == ["h", "w", "n"]:
         return SMALLER[size]
     required = [default for default in space.operation.sizes.values() if default is None]
     return SMALLER[size][:2] if len(required) == 2 else size

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from tuner import paths
 from tuner.children import fork_server
@@ -142,22 +142,25 @@ def prepare(environment: Mapping[str, str], modules: Sequence[str]) -> None:
     _server(environment).send({"meanwhile": list(modules)}, [])
 
 
-class _Server:
-    """This process's end of its fork server."""
+class ServerProcess(Protocol):
+    """What a fork server's process must have of `subprocess.Popen`."""
 
-    def __init__(self, at_the_start: Mapping[str, str]) -> None:
+    def poll(self) -> int | None:
+        """The exit status; None while it runs."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit status."""
+
+
+class ServerEnd:
+    """This process's end of a fork server: the socket `control`, and the process."""
+
+    def __init__(self, control: socket.socket, process: ServerProcess) -> None:
         self._sending = threading.Lock()
-        self._control, server_end = socket.socketpair()
-        with server_end:
-            self._process = _spawner.submit(
-                subprocess.Popen,
-                [sys.executable, "-P", "-m", fork_server.__name__, str(os.getpid())],
-                stdin=server_end.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that Ctrl-C reaches only this process
-                env={**paths.child_environment(), **at_the_start},
-            ).result()
+        self._control, self._process = control, process
         atexit.register(self.close)
 
     def send(self, request: dict[str, object], files: Sequence[int]) -> None:
@@ -180,23 +183,47 @@ class _Server:
 
 
 _starting = threading.Lock()
-_servers: dict[tuple[frozenset[tuple[str, str]], frozenset[int]], _Server] = {}
+_servers: dict[tuple[frozenset[tuple[str, str]], frozenset[int]], ServerEnd] = {}
 
 
-def _server(environment: Mapping[str, str]) -> _Server:
+def _server(environment: Mapping[str, str]) -> ServerEnd:
     """The fork server for a child with this environment, started if needed.
 
     Each set of CPUs has its own servers, and so has a fork of this process.
     """
+    with _starting:
+        key = _key(environment)
+        server = _servers.get(key)
+        if server is None or not server.is_alive():
+            server = _servers[key] = _start(dict(key[0]))
+        return server
+
+
+def serve_with(server: ServerEnd, environment: Mapping[str, str]) -> None:
+    """Take this one as the fork server for children with this environment."""
+    _servers[_key(environment)] = server
+
+
+def _key(environment: Mapping[str, str]) -> tuple[frozenset[tuple[str, str]], frozenset[int]]:
     variables = frozenset(
         item for item in environment.items() if item[0].startswith(AT_THE_START) and item[0] != SET_BY_LIBRARIES
     )
-    with _starting:
-        processors = frozenset(os.sched_getaffinity(0))
-        server = _servers.get((variables, processors))
-        if server is None or not server.is_alive():
-            server = _servers[variables, processors] = _Server(dict(variables))
-        return server
+    return variables, frozenset(os.sched_getaffinity(0))
+
+
+def _start(at_the_start: Mapping[str, str]) -> ServerEnd:
+    control, server_end = socket.socketpair()
+    with server_end:
+        process = _spawner.submit(
+            subprocess.Popen,
+            [sys.executable, "-P", "-m", fork_server.__name__, str(os.getpid())],
+            stdin=server_end.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that Ctrl-C reaches only this process
+            env={**paths.child_environment(), **at_the_start},
+        ).result()
+    return ServerEnd(control, process)
 
 
 def _reset_after_fork() -> None:

@@ -30,7 +30,7 @@ def watch(server: int, work: Callable[[], None], called: str) -> None:
     """
     name("reaper")
     signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # stay pending until sigwait
-    _prctl(SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     end_with_parent(signal.SIGTERM)
     if os.getppid() != server:
         os._exit(0)  # the server ended before the death signal was set
@@ -44,6 +44,11 @@ def watch(server: int, work: Callable[[], None], called: str) -> None:
         status = reap().get(child)
     _kill_all(child)
     end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of each descendant whose own parent ends."""
+    _prctl(SET_CHILD_SUBREAPER, 1)
 
 
 def _start(work: Callable[[], None], called: str) -> int:
