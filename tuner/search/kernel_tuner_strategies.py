@@ -27,6 +27,7 @@ from tuner.search.proposer import Exhausted, Proposer
 
 # bayes_opt drops acquisition functions by their run time, which would make a search irreproducible.
 _STOPPED_CLOCK = types.SimpleNamespace(perf_counter=lambda: 0.0, perf_counter_ns=lambda: 0)
+OF_HYPERCUBES = ("bayes_opt", "diff_evo")  # strategies that begin with a Latin hypercube
 MOST_STALE = 500  # consecutive calls without a new configuration before a strategy is restarted
 
 
@@ -66,22 +67,21 @@ class KernelTunerStrategy(Proposer):
         strategy_options: those of Kernel Tuner. The strategy then runs once, as there. Default: as many runs as find
             something.
         """
-        import scipy.stats.qmc  # which takes half a second: `check` runs without it
-
         super().__init__(pool)
         self._tune = strategy_map[name].tune
         self._module = importlib.import_module(self._tune.__module__)
         # Kernel Tuner's `seed` option only affects pymoo's strategies, and Latin hypercubes have their own generator.
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
-        hypercube = functools.partial(scipy.stats.qmc.LatinHypercube, rng=np.random.default_rng(seed))
-        for module, attribute, value in (
-            (scipy.stats.qmc, "LatinHypercube", hypercube),
-            (self._module, "LatinHypercube", hypercube),
-            (self._module, "time", _STOPPED_CLOCK),
-        ):
-            if hasattr(module, attribute):
-                setattr(module, attribute, value)
+        replaced: dict[str, Any] = {"time": _STOPPED_CLOCK}
+        if name in OF_HYPERCUBES:
+            import scipy.stats.qmc  # which takes half a second
+
+            drawn = functools.partial(scipy.stats.qmc.LatinHypercube, rng=np.random.default_rng(seed))
+            scipy.stats.qmc.LatinHypercube = replaced["LatinHypercube"] = drawn
+        for attribute, value in replaced.items():
+            if hasattr(self._module, attribute):
+                setattr(self._module, attribute, value)
         self._results: dict[int, Sequence[float] | None] = {}
         self._batch: deque[int] = deque()
         self._outstanding: set[int] = set()
