@@ -23,6 +23,7 @@ from helpers.processes import PATIENCE_SECONDS, Done
 from helpers.records import record, sizes
 from tuner.report import store_tables
 from tuner.space.dtypes import DTYPES
+from tuner.space.texts import short_size
 from tuner.store.store import Store
 from tuner.version import VERSION
 
@@ -126,6 +127,25 @@ def test_the_tables_show_what_the_store_holds() -> None:
         text = TEXTS[TABLES[name]]
         assert text.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip() == table
         assert len(table.splitlines()) >= 6
+
+
+def test_the_figures_of_the_readme_are_those_of_records_and_pages() -> None:
+    said = re.search(r"half of the stages[^.]* at least ([\d.]+) x as\s+fast, and\s+one of them (\d+) x", README)
+    assert said is not None
+    gains = [
+        row.record.default_ms / row.record.time_ms
+        for row in store_tables.rows("H200", Path("/nowhere"))
+        if row.kernel.startswith(("sgemm/", "hgemm/"))
+        and short_size(row.record.sizes) == store_tables.LADDER_SIZE
+        and row.record.default_ms is not None
+    ]
+    assert sum(gain >= float(said[1]) for gain in gains) >= len(gains) / 2
+    assert f"{max(gains):.0f}" == said[2]
+    (softmax,) = (line for line in TEXTS["docs/peers.md"].splitlines() if line.startswith("| softmax |"))
+    said = re.search(r"softmax is ([\d.]+) x as fast as torch's softmax and reaches (\d+) %", README)
+    assert said is not None
+    shares = re.findall(r"([\d.]+)% of|([\d.]+) x torch", softmax)
+    assert (f"{float(shares[1][1]):.1f}", f"{float(shares[0][0]):.0f}") == said.groups()
 
 
 @pytest.mark.slow
