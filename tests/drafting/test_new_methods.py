@@ -45,6 +45,12 @@ HOST = {
         f"{MEMBERS} void init(int n) {{ {BUFFERS} count = n; grid = dim3((n + 127) / 128); }}\n"
         "void run() { f<<<grid, 128>>>(y, x, k, count); } };"
     ),
+    "a struct that another method keeps": (
+        f"struct Given {{ int n; }};\n{MEMBERS} Given given;\n"
+        "void init(const Given &all) { given = all; make(all); }\n"
+        f"void make(const Given &all) {{ const int n = all.n; {BUFFERS} }}\n"
+        "void run() { f<<<(given.n + 127) / 128, 128>>>(y, x, k, given.n); } };"
+    ),
     "a variable of the file": (
         f"int blocks;\nvoid run(int n) {{ {BUFFERS} blocks = (n + 127) / 128; f<<<blocks, 128>>>(y, x, k, n); }}"
     ),

@@ -72,7 +72,7 @@ class ArrayCounts:
         new = names & self._said.new.keys()
         is_constant = bool(new) and new == names and any(self._said.new[each] is not None for each in new)
         is_constant |= set(count) == {()} and count[()] >= LEAST_OF_HOST
-        if is_constant and any(self._facts.launched.number(size) is None for size in self._facts.sizes):
+        if is_constant and any(self._facts.launched.number(size) is None for size in self._sizes_of_indices()):
             return True
         knobs = self._facts.knobs.keys() & self._facts.templates.knobs.keys()
         apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
@@ -90,6 +90,15 @@ class ArrayCounts:
         if any(number > 1 and factor % number == 0 for number in passed for factor in factors):
             return True  # the number that the host passes for another size
         return bool(new) and not (apart & knobs) <= names
+
+    def _sizes_of_indices(self) -> set[str]:
+        """The sizes in the indices of arrays, in what these are compared with, and in grids: all where one is unknown,
+        or where no array has an index."""
+        read = {each for p in self._facts.parameters if p.is_pointer for each in self._facts.shapes.reads(p.name)}
+        blocks = [each for grid in self._said.grids for each in grid]
+        if not read or not blocks or None in blocks:
+            return {*self._facts.sizes}
+        return (read | {word for each in blocks if each for word in names_in(each)}) & {*self._facts.sizes}
 
     def _is_of_other_grid(self, name: str, count: Polynomial) -> bool:
         """Whether an array has an element for each block, but host code says another number than that of the blocks."""

@@ -286,6 +286,9 @@ class HostScope:
         if (found := self._assigned_outside(name)) is not None:
             scope, assigned_words = found
             return self._expanded(own, assigned_words, scope, depth)
+        base, _, member = name.partition(".")  # of a struct that is assigned as a whole: `config_ = config`
+        if member and (whole := self._assigned_outside(base)) is not None and len(whole[1]) == 1:
+            return self._expanded(own, [*whole[1], ".", member], whole[0], depth)
         assigned = self.program.file.assignments.get(name, [])
         if len(assigned) != 1 or self.function is self.program.file or self.program.is_assigned(name):
             return atom(own)
