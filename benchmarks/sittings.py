@@ -77,8 +77,8 @@ def main() -> None:
             print(f"{kernel:26} {len(runs):9}  {_row(runs)}")
 
 
-def _in_small_pages(mapped: Callable[..., Array], size: int, large: bool) -> Array:
-    return mapped(size, large=False)
+def _in_small_pages(mapped: Callable[..., Array], size: int, huge: bool) -> Array:
+    return mapped(size, huge=False)
 
 
 def _times(kernel: str, device: str) -> dict[str, Any]:

@@ -147,9 +147,9 @@ def test_a_type_that_no_argument_of_a_kernel_may_have_is_explained(tmp_path: Pat
     assert "also within a struct; write unsigned char" in done.err
 
 
-def test_arrays_of_measurements_ask_for_large_pages_so_that_times_depend_less_on_where_they_lie(opencl: Device) -> None:
+def test_arrays_of_measurements_ask_for_huge_pages_so_that_times_depend_less_on_where_they_lie(opencl: Device) -> None:
     if not Path("/sys/kernel/mm/transparent_hugepage").exists():
-        pytest.skip("this system has no large pages")
+        pytest.skip("this system has no huge pages")
     nbytes, before = 3 << 20, _advised()
     buffer = opencl.allocate(nbytes)
     opencl.fill(buffer.handle, 1, nbytes)
@@ -157,7 +157,7 @@ def test_arrays_of_measurements_ask_for_large_pages_so_that_times_depend_less_on
 
 
 def _advised() -> int:
-    """The bytes of this process for which large pages were asked for."""
+    """The bytes of this process for which huge pages were asked for."""
     nbytes = size = 0
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, _, rest = line.partition(":")

@@ -37,7 +37,7 @@ from tuner.space.sources.source import Source
 from tuner.space.step import Geometry
 
 _ALIGNMENT = 64  # bytes of a cache line
-_LARGE = 4 << 20  # bytes from which on NumPy asks for large pages
+_LARGE = 4 << 20  # bytes from which on NumPy asks for huge pages
 _DONT_NEED = 4  # MADV_DONTNEED
 # What the loader says of a kernel; anything else that it says is of files, folders and memory.
 _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")

@@ -11,7 +11,7 @@ from tuner.measure.answers.poison import INPUT_GUARD, OUTPUT_GUARD
 from tuner.measure.kernels.bench_kernels import BenchKernels
 
 # Bytes. A smaller array lies in ordinary pages, so guards that this process has written leave the array's own pages to
-# its forks; of large pages, the guards would take some of the array's.
+# its forks; of huge pages, the guards would take some of the array's.
 SMALL = 2 << 20
 
 
