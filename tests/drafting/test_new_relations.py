@@ -43,7 +43,7 @@ PROGRAMS = {
     ),
     "a number that nothing declares, at which threads end": (
         f"__global__ void f(float *y, const float *x) {{ {INDEX} if (i < N) y[i] = x[i]; }}",
-        ["the source does not define it; the size of the problem, at which threads end, belongs under sizes:"],
+        ["the source does not define it; if threads end at it, it is a size: derived: {N: n}, with n under sizes:"],
     ),
     "a number that is taken apart and put together": (
         f"__global__ void f(float *y, int n, int w, int h) {{ {INDEX} if (i >= n) return; int column = i % w; i /= w;"

@@ -52,7 +52,7 @@ class ChosenKnobs(ChosenSizes):
             elif name not in taken and name not in found:
                 why = "the source does not define it"
                 if re.search(rf"\b(?:if|while) \( [^;{{}}]*(?:<|> =) {name} \)", self.body):
-                    why += "; the size of the problem, at which threads end, belongs under sizes:"
+                    why += f"; if threads end at it, it is a size: derived: {{{name}: n}}, with n under sizes:"
                 found[name] = (
                     Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else proposals.guessed(name, why)
                 )
