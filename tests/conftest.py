@@ -34,12 +34,12 @@ from helpers.databases import Server
 from helpers.folders import common
 from helpers.kernels import Stage
 from helpers.processes import Done, Tune
+from helpers.short_finals import shorten
 from tuner import devices, paths
 from tuner.cli import app
 from tuner.cli.screen.progress import STARTING
 from tuner.devices import Device
 from tuner.measure.process import compile_pool
-from tuner.tuning.finals import final_round, selection
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -101,15 +101,12 @@ def folders(
 
 @pytest.fixture(autouse=True)
 def short_finals(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Finals of `tune` in this process end after a few rounds of one process, because few tests are about the precision
-    of times.
+    """Finals of `tune` in this process are short.
 
-    Those that are, and those about faults that show in one of many runs, ask for `whole_finals`.
+    Tests about the precision of times, and those about faults that show in one of many runs, ask for `whole_finals`.
     """
     if "whole_finals" not in request.fixturenames:
-        monkeypatch.setattr(final_round, "FINAL_SECONDS", 0.1)
-        monkeypatch.setattr(final_round, "SITTINGS", 1)
-        monkeypatch.setattr(selection, "COMPARED_RUNS", 30)
+        shorten(monkeypatch.setattr)
 
 
 @pytest.fixture

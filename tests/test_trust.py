@@ -14,6 +14,7 @@ from helpers import ROOT
 from helpers.forked import HOST, Forks, forks
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.records import HOST_KERNEL, NEAR, host_config, record
+from helpers.short_finals import SHORT
 from tuner import paths
 from tuner.catalog import catalog
 from tuner.devices.builds import build_cache
@@ -96,10 +97,9 @@ def commands() -> Iterator[Forks]:
         yield started
 
 
-WITH_MASK = """
-import os, sys
-from tuner.tuning.finals import final_round, selection
-final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = 0.1, 1, 30  # as `short_finals`
+WITH_MASK = f"""
+{SHORT}
+import os
 os.umask(int(sys.argv.pop(1)))
 """
 COMMAND = f"{WITH_MASK}from tuner.cli import app; app.main()"

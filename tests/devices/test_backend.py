@@ -14,6 +14,7 @@ import pytest
 
 from helpers import ROOT
 from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.short_finals import TUNE
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +62,7 @@ def test_a_fourth_backend_is_one_folder_and_one_line(package: Path, stage: Stage
     kernel = str(stage(c_kernel("product", MULTIPLY), "product", "{unused: [1, 2]}"))
 
     def tune(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "tuner", *arguments, "--json"]
+        command = [sys.executable, *TUNE, *arguments, "--json"]
         environment = {**os.environ, "PYTHONPATH": str(package)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=package, env=environment)
         assert done.returncode == 0, done.stderr

@@ -19,9 +19,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from helpers.short_finals import shorten
 from tuner import paths
 from tuner.children import child, fork_server, reaper
-from tuner.tuning.finals import final_round, selection
 
 # Nothing that a command sets up when it is imported, and nothing that starts a thread.
 MODULES = (
@@ -155,8 +155,7 @@ def main() -> None:
     gc.disable()
     reaper.adopt_orphans()
     load(MODULES + SERVER_MODULES)
-    # as `short_finals`
-    final_round.FINAL_SECONDS, final_round.SITTINGS, selection.COMPARED_RUNS = 0.1, 1, 30
+    shorten()
     control, server = socket.socket(fileno=os.dup(0)), os.getpid()
     request = serve(control)
     if request is not None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from helpers import commands
 from helpers.commands import Command, hears
+from helpers.short_finals import TUNE
 
 PATIENCE_SECONDS = 600.0  # however busy the machine is, what takes longer hangs
 
@@ -44,15 +45,15 @@ def start(
 ) -> subprocess.Popen[str] | Command:
     """The `tune` command in a process of its own.
 
-    It has short finals, and is forked from a process that has imported what it needs, unless it is `alone`, which is
-    how a shell starts it. So it is with limits: `limit` is the largest file in bytes that it may write, beyond which
-    writing fails as on a full disk; `limits` are options of prlimit.
+    It has short finals, and is forked from a process that has imported what it needs, unless it is `alone`. So it is
+    with limits: `limit` is the largest file in bytes that it may write, beyond which writing fails as on a full disk;
+    `limits` are options of prlimit.
     """
     if limit is not None:
         limits = [f"--fsize={limit}"]
     if not limits and not alone:
         return commands.start(*arguments)
-    command = [sys.executable, "-m", "tuner", *arguments]
+    command = [sys.executable, *TUNE, *arguments]
     if limits:
         command = ["prlimit", *limits, *command]
     pipe = subprocess.PIPE

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import Tune
+from helpers.short_finals import TUNE
 
 # As costly to import as torch is: who imports it can tell.
 TORCH = """
@@ -80,7 +81,7 @@ def test_the_model_of_times_is_imported_where_a_search_may_ask_it(budget: str, m
     """Its first ten configurations fill the space, and there are enough others."""
     (tmp_path / "twice.c").write_text(KERNEL)
     (tmp_path / "twice.yaml").write_text(SPACE.format(reference="2 * x").replace("[1, 2]", str([*range(1, 13)])))
-    words = ["-m", "tuner", str(tmp_path / "twice.yaml"), "1000", "--device", "host", "--budget", budget]
+    words = [*TUNE, str(tmp_path / "twice.yaml"), "1000", "--device", "host", "--budget", budget]
     done = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")}
     assert "optuna.study" in imported  # for the ledger

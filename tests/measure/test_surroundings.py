@@ -13,6 +13,7 @@ import pytest
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import outcomes
 from helpers.processes import PATIENCE_SECONDS, Tune, fork_servers, of_this_test, start, wait_until
+from helpers.short_finals import TUNE
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def test_no_module_of_the_folder_that_a_run_is_started_in_is_imported_by_its_pro
         (trap / f"{name}.py").write_text(f"import os\nopen({str(traces)!r} + f'/{name}-{{os.getpid()}}', 'w')\n")
     monkeypatch.chdir(trap)
     # The command itself does not look there, as `tune` the script does not.
-    command = [sys.executable, "-P", "-m", "tuner", str(plain), "8", "--device", "host", "--repeats", "1"]
+    command = [sys.executable, "-P", *TUNE, str(plain), "8", "--device", "host", "--repeats", "1"]
     done = subprocess.run(command, timeout=PATIENCE_SECONDS, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert set(outcomes(tmp_path).values()) == {None}

@@ -17,6 +17,7 @@ import tuner
 from helpers import ROOT, terminal
 from helpers.own_kernels import scaled
 from helpers.python_spaces import scale
+from helpers.short_finals import SHORT
 from tuner.errors import NoConfiguration, RequestError
 from tuner.session import bars
 
@@ -25,7 +26,8 @@ WRONG = (
 )
 
 # No guard: whatever imports it again would print twice.
-SCRIPT = """
+SCRIPT = f"""
+{SHORT}
 import tuner
 from helpers.python_spaces import scale
 print("a script")
