@@ -213,7 +213,9 @@ def _of_times(contrast: Contrast) -> list[str]:
     best_text, default_text = (f"{c.time_ms:.4g} ms{spread(c.spread)}" for c in (best, default))
     if not contrast.changes:
         return [f"The best configuration is the default: {best_text}, {ways[best.origin]}.", *_limits(contrast)]
-    verdict = best.verdict(default) or f"{times(default.time_ms / best.time_ms)[:-2]} times as fast"
+    finals = contrast.subject.finals if best.origin == default.origin == FINALS else None
+    remark = verdicts.by_least(finals) if finals is not None else ""
+    verdict = best.verdict(default) or f"{times(default.time_ms / best.time_ms)[:-2]} times as fast{remark}"
     where = f", {ways[best.origin]}" if best.origin != default.origin else ""
     lines = [f"The best takes {best_text}{where}, the default {default_text}, {ways[default.origin]}: {verdict}."]
     if contrast.origin != best.origin:
