@@ -97,6 +97,8 @@ def test_a_gain_that_a_busy_machine_distorts_has_that_by_the_shortest_times(tune
         told = tune("best", KERNEL, str(size), "--device", "Fast", "--results", tmp_path)
         gain = "9.00 x as fast as the default (9 ms, spread 80.0%)"
         assert told.out.endswith(gain + (remark if is_told else "\n")), told.out
+    asked = (KERNEL, "64", "--device", "Fast", "--results", tmp_path, "--no-measure")
+    assert remark.strip() in tune("explain", *asked).out, "what shows the same gain says the same"
 
 
 @pytest.mark.slow
