@@ -437,17 +437,30 @@ from .tiles import activated
 from .tiles import tiles as configs
 
 
+def parts(args):
+    'The width of a part.'
+    most = triton.next_power_of_2(args["n"])
+    return min(most, 16)
+
+
 @triton.autotune(configs=configs(most=128), key=["n"])
+@triton.heuristics({"part": parts})
 @triton.jit
-def scaled(y_ptr, x_ptr, n: int, limit: float, kind: tl.constexpr, part: tl.constexpr, BLOCK: tl.constexpr):
+def scaled(y_ptr, x_ptr, n: int, limit: float, kind: tl.constexpr, part: tl.constexpr, wide: tl.constexpr,
+           BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i, mask=i < n)
-    tl.store(y_ptr + i, activated(tl.where(x > limit, x, 0) + tl.sum(tl.zeros((part,), tl.float32)), kind), mask=i < n)
+    tl.store(y_ptr + i, activated(tl.where(x > limit, x, 0) + tl.sum(tl.zeros((part, wide), tl.float32)), kind),
+             mask=i < n)
+"""
+LAUNCHED = """\
+import triton
+from .scaled import scaled
 
 
 def run(y, x, n, limit):
     width = 16
-    scaled[lambda META: (triton.cdiv(n, META["BLOCK"]),)](y, x, n, limit, kind, part=width)
+    scaled[lambda META: (triton.cdiv(n, META["BLOCK"]),)](y, x, n, limit, kind, wide=width)
 """
 
 
@@ -456,8 +469,10 @@ def test_a_draft_reads_loops_of_configurations_in_another_file_and_what_the_laun
 ) -> None:
     (tmp_path / "tiles.py").write_text(TILES)
     (tmp_path / "scaled.py").write_text(TILED)
+    (tmp_path / "layers.py").write_text(LAUNCHED)
     drafted = yaml.safe_load(PythonDraft(tmp_path / "scaled.py", None, tmp_path / "scaled.yaml").text())
-    expected = {"BLOCK": [32, 64, 128], "num_stages": [2, 3], "num_warps": [4, 8], "kind": ["none"], "part": [16]}
-    assert drafted["parameters"] == expected
+    expected = {"BLOCK": [32, 64, 128], "num_stages": [2, 3], "num_warps": [4, 8], "kind": ["none"], "wide": [16]}
+    assert drafted["derived"] == {"part": "min(next_power_of_2(n), 16)"}
+    assert (drafted["parameters"], drafted["grid"]) == (expected, ["ceil_div(n, BLOCK)"])
     assert drafted["operation"]["sizes"].keys() == {"n"}
     assert drafted["operation"]["options"].keys() == {"limit"}

@@ -84,6 +84,10 @@ _HINTS = [  # patterns of NVRTC's messages, and advice
         "CUDA 12 removed texture and surface references: let the kernel take a cudaTextureObject_t, and write `kind: "
         "texture` in the space file; let it write to a plain array in place of a surface",
     ),
+    (
+        r'namespace "cub" has no member "(?:Max|Min|Sum|Equality|Difference|Division)"',
+        "CUDA 13 removed the functors of cub: write cuda::maximum<>{}, cuda::minimum<>{} or cuda::std::plus<>{}",
+    ),
     (r'namespace "std" has no member "(?:max|min)"', "write max and min without std::"),
     *((rf'identifier "(?:{names})" is undefined', f"#include <{header}>") for names, header in _CONSTANTS.items()),
 ]

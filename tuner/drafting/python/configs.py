@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from tuner.drafting.python.config_lists import Config, ConfigLists
 from tuner.drafting.python.definitions import PythonDefinitions
+from tuner.drafting.python.host_names import HostNames
 from tuner.drafting.python.syntax import last_word, translated
 
 
@@ -41,7 +42,7 @@ class Autotuned:
 def of(function: ast.FunctionDef, tree: ast.Module, definitions: PythonDefinitions) -> Autotuned:
     """What the decorators of a kernel say; `tree` is its file, with its `definitions`."""
     calls = {last_word(each.func): each for each in function.decorator_list if isinstance(each, ast.Call)}
-    heuristics = dict(_heuristics(calls.get("heuristics")))
+    heuristics = dict(_heuristics(calls.get("heuristics"), definitions))
     call = next((each for name, each in calls.items() if name.endswith("autotune")), None)  # also a project's own
     if call is None:
         return Autotuned(heuristics=heuristics)
@@ -86,13 +87,24 @@ def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
     return isinstance(node, ast.Assign) and any(last_word(target) == name for target in node.targets)
 
 
-def _heuristics(call: ast.Call | None) -> Iterator[tuple[str, str | None]]:
+def _heuristics(call: ast.Call | None, definitions: PythonDefinitions) -> Iterator[tuple[str, str | None]]:
     table = call.args[0] if call is not None and call.args else None
     for key, value in zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ():
         if isinstance(key, ast.Constant) and isinstance(value, ast.Lambda) and value.args.args:
             yield str(key.value), translated(value.body, {}, value.args.args[0].arg)
         elif isinstance(key, ast.Constant):
-            yield str(key.value), None
+            yield str(key.value), _returned(value, definitions)
+
+
+def _returned(value: ast.expr, definitions: PythonDefinitions) -> str | None:
+    """What a function that `value` names returns, as an expression of a space; None if it is none."""
+    found = definitions.of(value.id)[1] if isinstance(value, ast.Name) else ()
+    match [*found]:
+        case [
+            ast.FunctionDef(args=ast.arguments(args=[table]), body=[*_, ast.Return(value=ast.expr() as result)]) as one
+        ]:
+            return translated(result, {}, table.arg, HostNames(one, result.lineno, ()).value)
+    return None
 
 
 def _names(node: ast.expr | None) -> tuple[str, ...]:

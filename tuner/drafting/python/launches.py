@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tuner.drafting.python.host_names import HostNames, defaults
 from tuner.drafting.python.syntax import names_in, translated
+from tuner.errors import TunerError
+from tuner.space.jit import closure
+
+MOST_FILES = 400  # beside a kernel's that are looked at
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,24 @@ class PythonLaunch:
         return number if isinstance(number, float) and math.isfinite(number) else None
 
 
-def of(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> PythonLaunch | None:
-    """The first launch of a kernel in its file."""
-    return next(_launches(tree, tree, kernel, parameters), None)
+def of(tree: ast.Module, kernel: str, parameters: Sequence[str], file: Path) -> PythonLaunch | None:
+    """The first launch of a kernel in its file, whose content is `tree`, else in a file beside it."""
+    every = (
+        each for beside in (tree, *_beside(kernel, file)) for each in _launches(beside, beside, kernel, parameters)
+    )
+    return next(every, None)
+
+
+def _beside(kernel: str, file: Path) -> Iterator[ast.Module]:
+    """The files beside a kernel's that import it and may launch it."""
+    imported = re.compile(rf"^[ \t]*from\s[^\n]*\b{re.escape(file.stem)}\s+import\b", re.MULTILINE)
+    for other in sorted(file.absolute().parent.glob("*.py"))[:MOST_FILES]:
+        try:
+            text = closure.text_of(other) if other.name != file.name else ""
+            if f"{kernel}[" in text and imported.search(text):
+                yield ast.parse(text)
+        except (TunerError, SyntaxError, ValueError):
+            continue
 
 
 def _launches(node: ast.AST, around: ast.AST, kernel: str, parameters: Sequence[str]) -> Iterator[PythonLaunch]:

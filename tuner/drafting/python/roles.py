@@ -28,7 +28,7 @@ class Roles:
         definitions = PythonDefinitions(tree, file)
         self.told = configs.of(function.node, tree, definitions)
         self.texts = usage.texts(function.node, definitions)
-        self.launch = launches.of(tree, function.name, [p.name for p in function.parameters])
+        self.launch = launches.of(tree, function.name, [p.name for p in function.parameters], file)
         self.absent = absent(function.node)
         self.grid = launches.PythonGrid(self.launch, self.absent.all) if self.launch is not None else None
         self.shapes = HostShapes(self.launch, self.arrays, self.grid) if self.launch and self.grid else None
