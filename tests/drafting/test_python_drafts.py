@@ -413,7 +413,7 @@ import itertools
 import triton
 
 if triton.__version__:
-    STAGES = [2, 3]
+    STAGES = [2] + ([] if triton.runtime.driver.active else [3])
 
 
 def tiles(name="BLOCK", most=64):

@@ -172,10 +172,18 @@ class ConfigLists:
             return self._computed(node, names)
 
     def _computed(self, node: ast.expr, names: Names) -> Any:
-        """The value of arithmetic and comparisons of numbers; else the node."""
+        """The value of arithmetic and comparisons of numbers, or both lists between which a condition chooses that only
+        Python can decide; else the node."""
         from tuner.errors import ExpressionError
         from tuner.space import expressions
 
+        if isinstance(node, ast.IfExp) and isinstance(self._value(node.test, names), ast.AST):
+            both = [self._value(each, names) for each in (node.body, node.orelse)]
+            return [*dict.fromkeys([*both[0], *both[1]])] if all(isinstance(each, list) for each in both) else node
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            both = [self._value(each, names) for each in (node.left, node.right)]
+            if all(isinstance(each, list) for each in both):
+                return both[0] + both[1]
         try:
             return expressions.parse(ast.unparse(node)).evaluate(dict(names))
         except (ExpressionError, KeyError, TypeError, ArithmeticError):
