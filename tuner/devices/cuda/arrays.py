@@ -11,7 +11,9 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tuner.devices.arguments import ArraySpec
+import numpy as np
+
+from tuner.devices.arguments import ArrayLayout, ArraySpec
 from tuner.errors import ArgumentError
 from tuner.space import dtypes
 
@@ -229,3 +231,22 @@ def stream_handle(stream: Any) -> int:
             f"stream: of type {type(stream).__name__}; pass a stream of PyCUDA, CuPy or torch, or its handle"
         )
     return number
+
+
+def interface_for(spec: ArraySpec, array: Any) -> dict[str, Any]:
+    """The array's `__cuda_array_interface__`. Raises ArgumentError if it has none."""
+    name = spec.argument.name
+    try:
+        return interface_of(array)
+    except (AttributeError, KeyError, TypeError, RuntimeError):
+        if getattr(array, "requires_grad", False):
+            raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
+        kind = type(array).__name__
+        raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array on the GPU") from None
+
+
+def layout_of(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
+    """The layout that an array's interface describes."""
+    typestr, strides = interface["typestr"], interface.get("strides")
+    dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
+    return ArrayLayout(tuple(interface["shape"]), dtype, strides and tuple(strides), not interface["data"][1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.devices.builds.build import Build
 from tuner.devices.builds.compiler import missing_kernel
 from tuner.devices.builds.headers import Headers, may_read
-from tuner.devices.cuda import host_code, ptx, ptxas, toolkit_headers
+from tuner.devices.cuda import host_code, ptx, toolkit_headers
 from tuner.devices.cuda.common import STANDARD, CudaCompiler
 from tuner.errors import BuildError, DeviceError
 from tuner.languages import ALGORITHMS
@@ -30,7 +30,7 @@ OTHERS = {  # modules and classes of the compilers that few kernels need, by the
 _RELATIVE = re.compile(r"(?:-I|--include-path|-include|--pre-include)[= ]*(?!/|=| )")
 _NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions
 # ptxas does not report the figures of a build from NVRTC's cache, so that cache is off; `build_cache` replaces it.
-_REPORT_OPTIONS = (ptxas.VERBOSE, "--no-cache")
+_REPORT_OPTIONS = (ptx.VERBOSE, "--no-cache")
 
 
 class NvrtcCompiler(CudaCompiler):
@@ -111,7 +111,7 @@ def compile_cubin(source: Source, architecture: str) -> Build:
         assembly = _ptx(nvrtc, program)
         return Build(
             bytes(cubin),
-            {kernel: ptxas.figures(log, name, assembly) for kernel, name in entries.items()},
+            {kernel: ptx.figures(log, name, assembly) for kernel, name in entries.items()},
             entries={kernel: name for kernel, name in entries.items() if name != kernel},
             interface=ptx.interface(assembly, entries) if assembly else None,
             headers=_headers(source),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.devices import forking
-from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
+from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.builds.build import Build
 from tuner.devices.cuda import (
@@ -21,14 +21,14 @@ from tuner.devices.cuda import (
     chosen_gpu,
     driver,
     launch_settings,
+    launcher,
     launches,
     peak,
     sensors,
     tensor_maps,
     textures,
 )  # fmt: skip
-from tuner.devices.cuda.arrays import CurrentStreams, Readers, interface_of, stream_handle, stream_of
-from tuner.devices.cuda.call_graphs import CallGraphs
+from tuner.devices.cuda.arrays import CurrentStreams, Readers, interface_for, layout_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
-MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
 DEFAULT_LANE = -1  # no identifier of a stream
 
 
@@ -156,50 +155,7 @@ class CudaDevice(Device):
         return launch
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
-        launch = launches.Launch(work)
-        enqueue, live = launch.enqueue, forking.live(self.kind)
-        graphs = CallGraphs(self._context, launch) if CallGraphs.suit(work) else None
-        cells: Any = launch.cells
-        check, is_ours = address_check(specs), driver.membership(self._context)
-        slow = functools.partial(self.handles, specs)
-        readers = Readers(specs, self._number, is_ours if chosen_gpu.count() > 1 else None, slow)
-        checked: set[tuple[int, ...]] = set()
-        last_addresses: Sequence[int] = ()
-        last_scalars: Any = None
-        last_stream = 0
-
-        def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
-            nonlocal enqueue, last_addresses, last_scalars, last_stream
-            if not live:
-                raise forking.forked(self.kind)
-            first = arrays[0] if arrays else None
-            read, current = readers[type(first)]
-            addresses = read(arrays)
-            if addresses != last_addresses or scalars is not last_scalars:
-                enqueue = launch.enqueue  # of whatever the cells hold, in case of an interrupt
-                if addresses != last_addresses:
-                    key = tuple(addresses)
-                    if key not in checked:  # checked addresses remain aligned and disjoint, and rarely change context
-                        check(addresses)
-                        if not is_ours(addresses):
-                            self._check_context(specs, addresses)
-                        if len(checked) >= MAX_CHECKED:
-                            checked.clear()
-                        checked.add(key)
-                    last_addresses = ()  # an interrupt may leave only some arguments encoded
-                    launch.encode(addresses)
-                    cells[launch.changing] = last_addresses = addresses
-                cells[launch.scalars] = last_scalars = scalars
-                if graphs is not None:
-                    enqueue = graphs.with_arguments(addresses, scalars)
-            handle = current(first) if stream is None else stream_handle(stream)
-            if handle != last_stream:
-                launch.to(handle)
-                last_stream = handle
-            if status := enqueue():
-                self._context.retry(f"launching {work.kernel}", status, enqueue)
-
-        return call
+        return launcher.launcher(work, specs, self._context, functools.partial(self.handles, specs))
 
     def packed(self, scalars: Sequence[Any]) -> list[int]:
         return [word for scalar in scalars for word in launches.words(scalar)]
@@ -209,17 +165,6 @@ class CudaDevice(Device):
         if handle in driver.DEFAULT_STREAM:  # without asking the driver, which takes longer than a launch
             return DEFAULT_LANE
         return driver.stream_id(self._context, stream_handle(handle))
-
-    def _check_context(self, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
-        """Raise ArgumentError if an array is in another context than the kernel. Pooled memory has no context."""
-        with self._context.active():
-            for spec, address in zip(specs, addresses, strict=True):
-                if driver.context_of(address) not in (None, self._context.handle.value):
-                    raise ArgumentError(
-                        f"{spec.argument.name}: is in another context of cuda:{driver.device_of(address)} than the "
-                        f"kernel, which was loaded on {self.id}; make the array's context current first (`import "
-                        f"pycuda.autoinit` does), then load the kernel"
-                    )
 
     def synchronize(self) -> None:
         self._context.call("running", "cuCtxSynchronize")
@@ -282,29 +227,19 @@ class CudaDevice(Device):
 
     def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
         """The layout in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
-        return _layout(spec, self._interface(spec, array))
-
-    def _interface(self, spec: ArraySpec, array: Any) -> dict[str, Any]:
-        name = spec.argument.name
-        try:
-            return interface_of(array)
-        except (AttributeError, KeyError, TypeError, RuntimeError):
-            if getattr(array, "requires_grad", False):
-                raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
-            kind = type(array).__name__
-            raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array on the GPU") from None
+        return layout_of(spec, interface_for(spec, array))
 
     def handle(self, spec: ArraySpec, array: Any) -> int:
         """The address in `__cuda_array_interface__`."""
-        name, interface = spec.argument.name, self._interface(spec, array)
+        name, interface = spec.argument.name, interface_for(spec, array)
         address = int(interface["data"][0])
-        check_array(spec, _layout(spec, interface))
+        check_array(spec, layout_of(spec, interface))
         with self._context.active():
             number = driver.device_of(address)
         if number != self._number:
             gpu = "no GPU" if number is None else f"cuda:{number}"
             raise ArgumentError(f"{name}: is on {gpu}, but the kernel was loaded on {self.id}; copy it to {self.id}")
-        self._check_context([spec], [address])
+        launcher.check_context(self._context, [spec], [address])
         return address
 
     def stream(self, stream: Any, array: Any) -> Any:
@@ -371,12 +306,6 @@ class CudaDevice(Device):
                 self.tiles(product)
 
         threading.Thread(target=ask, daemon=True).start()
-
-
-def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
-    typestr, strides = interface["typestr"], interface.get("strides")
-    dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
-    return ArrayLayout(tuple(interface["shape"]), dtype, strides and tuple(strides), not interface["data"][1])
 
 
 def _gpu(number: int) -> Gpu:

@@ -1,17 +1,21 @@
-"""Reads the interface of kernels from PTX: parameter sizes, constant-memory variables, and dynamic shared memory."""
+"""Reads the interface of kernels from PTX: parameter sizes, constant-memory variables, and dynamic shared memory; and
+their figures from the verbose output of its assembler, ptxas."""
 
 import math
 import re
 from collections.abc import Mapping
 
+from tuner.devices.builds.figures import Figures
 from tuner.devices.builds.interface import Interface
 
+VERBOSE = "--ptxas-options=-v"
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
 _CLUSTER = re.compile(_ENTRY.pattern + r"[^{]*?\.reqnctapercluster\s+([\d, ]+)")
 _FUNCTION = re.compile(r"\.func\b[^;{]*?([\w$.]+)\s*\(")
 _DATA = re.compile(r"\.[a-z]+(\d+)(?:x(\d+))?\s[^,]*?(?:\[(\d+)\])?\s*$", re.DOTALL)
 _CONSTANT = re.compile(r"\.const\s+(?:\.align\s+\d+\s+)?\.[a-z]+(\d+)\s+([\w$.]+)\s*((?:\[\d+\])*)\s*[;=]")
 _TABLE = re.compile(r"\.(?:global|const)\b[^;={]*?([\w$.]+)\s*(?:\[\d*\])*\s*=\s*([^;]*);")
+_PROPERTIES = re.compile(r"Function properties for (\S+)\n[^\n]*?(\d+) bytes spill stores, (\d+) bytes spill loads")
 _DYNAMIC = re.compile(r"\.extern\s+\.shared\s[^;]*?([\w$.]+)\s*\[\s*\]\s*;")
 
 
@@ -36,6 +40,27 @@ def called(ptx: str, entry: str) -> set[str]:
     """The functions of `ptx` that the kernel `entry` may call, and the kernel itself; also by pointers in tables."""
     bodies = _bodies(ptx)
     return {entry} | (_names({**dict(_TABLE.findall(ptx)), **bodies}, entry) & bodies.keys())
+
+
+def figures(log: str, kernel: str, assembly: str) -> Figures:
+    """The figures of `kernel` from ptxas's verbose output, which also lists functions that are not inlined.
+
+    The spills of the functions that the kernel calls are added to its own. Its registers and stack already include
+    theirs. `assembly` is the PTX, which shows the called functions; without it, all functions in the output count.
+    """
+    section = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
+    registers = re.search(r"Used (\d+) registers", section)
+    shared = re.search(r"(\d+) bytes smem", section)
+    stack = re.search(r"(\d+) bytes cumulative stack size", section) or re.search(r"(\d+) bytes stack frame", section)
+    spills = {name: int(stored) + int(loaded) for name, stored, loaded in _PROPERTIES.findall(log)}
+    entries = set(re.findall(r"Compiling entry function '([^']+)'", log))
+    counted = called(assembly, kernel) if assembly else {kernel, *(spills.keys() - entries)}
+    return Figures(
+        registers=int(registers[1]) if registers else None,
+        spills=sum(spills[name] for name in counted & spills.keys()) if kernel in spills else None,
+        shared_memory=int(shared[1]) if shared else 0 if registers else None,
+        local_memory=int(stack[1]) if stack else None,
+    )
 
 
 def _bodies(ptx: str) -> dict[str, str]:

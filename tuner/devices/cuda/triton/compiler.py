@@ -16,7 +16,7 @@ from tuner import paths
 from tuner.devices import environment
 from tuner.devices.builds.build import Build, Needs
 from tuner.devices.builds.headers import Headers
-from tuner.devices.cuda import architectures, ptx, ptxas
+from tuner.devices.cuda import architectures, ptx
 from tuner.devices.cuda.common import CudaCompiler
 from tuner.devices.cuda.triton import program
 from tuner.errors import BuildError, DeviceError, ResourceError
@@ -194,7 +194,7 @@ def _build(source: Source, reply: dict[str, Any] | None) -> Build:
         )
     return Build(
         base64.b64decode(reply["binary"]),
-        {kernel: ptxas.figures(reply["output"], about["name"], assembly)},
+        {kernel: ptx.figures(reply["output"], about["name"], assembly)},
         entries={} if about["name"] == kernel else entries,
         interface=replace(interface, parameters={kernel: sizes[: reply["passed"]]}, dynamic=()),
         headers=Headers.of(dict.fromkeys(reply["files"], ())),
