@@ -336,6 +336,19 @@ __global__ void f(float *y, const float *x, int h, int w) {
     compiled(tmp_path, tune, text)
 
 
+def test_an_enumeration_is_a_number_and_what_methods_access_is_asked(tmp_path: Path, tune: Tune) -> None:
+    code = f"""\
+enum class Mode : unsigned char {{ soft = 1, hard }};
+struct Image {{ float *pixels; __device__ float &operator()(int i) {{ return pixels[i]; }} }};
+__global__ void f(Image image, int n, Mode mode) {{ {I} if (i < n) image(i) = mode == Mode::hard ? 1 : 0.5f; }}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    arguments = {each["name"]: each for each in data["operation"]["arguments"]}
+    assert arguments["mode"] == {"name": "mode", "dtype": "uint8", "value": 0}
+    assert "the number of which of Mode: soft, hard?" in text
+    assert "in, out or inout? methods access it" in text
+
+
 def test_textures_typedefs_of_scalars_and_the_launch_s_shared_memory_are_drafted(tmp_path: Path, tune: Tune) -> None:
     code = """\
 typedef unsigned int WORD;

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.drafting.extents import DraftedExtents
 
 _OF_INDICES = "indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"
+MOST_NAMED = 12  # enumerators in a question
 MOST_GUESSED = 3  # extents of a guessed shape
 
 
@@ -61,6 +62,10 @@ class DraftedArguments:
         if parameter.kind:
             own, question = self._object(parameter)
             return f"    - {{name: {word(name_of(parameter))}, {own}}}{asked(question)}"
+        kind, members = ("", []) if parameter.is_pointer else self.facts.structs.enumeration(parameter.type)
+        if members:
+            ask = f"the number of which of {parameter.type}: {', '.join(members[:MOST_NAMED])}?"
+            return f"    - {{name: {word(name_of(parameter))}, dtype: {kind}, value: 0}}{asked(ask)}"
         if (keys := self._by_value(parameter)) is None and (ask := self._unsupported(parameter)):
             return f"    - {{name: {word(name_of(parameter))}, fields: []}}{asked(ask)}"
         if keys is not None:

@@ -260,14 +260,23 @@ class Structs:
             kind = "int"
         return replace(member, parameter=replace(member.parameter, type=kind))
 
-    def _is_enumeration(self, kind: str) -> bool:
-        """Whether a type is an enumeration, of int as those are that name no other type."""
+    def enumeration(self, kind: str) -> tuple[str, list[str]]:
+        """The dtype and the enumerators of an enumeration; none for another type."""
         if not kind.isidentifier() or Parameter("", kind, False, False).dtype is not None:
-            return False
+            return "", []
         pattern = (
-            rf"\benum\s+(?:class\s+|struct\s+)?{kind}\s*\{{|\btypedef\s+enum\b[^;{{}}]*\{{[^{{}}]*\}}\s*{kind}\s*;"
+            rf"\benum\s+(?:class\s+|struct\s+)?{kind}\s*(?::\s*([\w \t:]+?))?\s*\{{([^{{}}]*)\}}"
+            rf"|\btypedef\s+enum\b[^;{{}}]*\{{([^{{}}]*)\}}\s*{kind}\s*;"
         )
-        return any(re.search(pattern, text) for text in self._texts)
+        found = next((match for text in self._texts if (match := re.search(pattern, text))), None)
+        if found is None:
+            return "", []
+        own = Parameter("", (found[1] or "int").rpartition(":")[2].strip(), False, False).dtype
+        return own or "int32", re.findall(r"(?:^|,)\s*(\w+)", found[2] or found[3])
+
+    def _is_enumeration(self, kind: str) -> bool:
+        """Whether a type is an enumeration of int, as those are that name no other type."""
+        return self.enumeration(kind)[0] == "int32"
 
     def defines(self, kind: str) -> bool:
         """Whether a type is one of them, plain or not."""

@@ -408,6 +408,8 @@ class Facts:
         name, member = pointer.array.name, pointer.path[-1]
         # Also without a struct, as functions of the struct read it; a local variable of that name costs a question.
         of_functions = re.sub(rf"(?:\b\w+ (?:\.|- >) )?\b{member}\b", name, " ; ".join(self._of_functions))
+        if re.search(rf"\b{name}\b", f"{self.body} ; {of_functions}") is None:
+            return "out", ["in, out or inout? methods access it"]
         role, asks = roles.role(name, f"{self.body} ; {of_functions}", self._calls)
         return role, asks or ([] if role == "in" else ["in, out or inout?"])
 
