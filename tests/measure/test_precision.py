@@ -111,6 +111,10 @@ def test_each_type_is_rounded_one_step_down(dtype: str, host: Device, tmp_path: 
     ]
     tight = verdict(written(tmp_path, code, arguments, "2 * x", tolerance={"rtol": "epsilon"}), host, "999")
     assert (tight.accepted, tight.untried) == ([], [])
+    with pytest.raises(SpaceError, match="would be accepted") as refusal:
+        verdict(written(tmp_path, code, arguments, "2 * x", tolerance=1), host, "999")
+    advised = {"ulp": int(str(refusal.value).partition("{ulp: ")[2][0])}
+    assert verdict(written(tmp_path, code, arguments, "2 * x", tolerance=advised), host, "999").accepted == []
 
 
 def test_rounding_is_to_the_nearest_and_ties_to_even() -> None:

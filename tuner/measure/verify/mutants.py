@@ -266,10 +266,11 @@ def accepted(output: Output, kind: str, largest: float, element: int | None = No
     }[kind]
     wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
     advice = "" if kind == "poison" else f", or write `accept: [{kind}]` if that is intended"
+    ulp = 2 if output.dtype.name == "float16" else 4  # a float16 that is rounded to bfloat16 may be 4 off
     if output.is_declared:
-        default, smaller = "", "write a smaller tolerance" + ", such as `{ulp: 4}`" * (not output.dtype.is_exact)
+        default, smaller = "", "write a smaller tolerance" + f", such as `{{ulp: {ulp}}}`" * (not output.dtype.is_exact)
     else:  # made for sums in the type of the output
-        default, smaller = "default ", "write a smaller one, such as `tolerance: {ulp: 4}`"
+        default, smaller = "default ", f"write a smaller one, such as `tolerance: {{ulp: {ulp}}}`"
     return SpaceError(
         f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
         f"the {default}tolerance is {output.bound}{wrong}; {smaller}, or other inputs by `fill:`{advice}"
