@@ -2,7 +2,7 @@
 
     python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt  # once, before anything was tuned
     python benchmarks/any_size.py sgemm --searches found --tune-seconds 20
-    python benchmarks/any_size.py gemm16 --type real=bfloat16 --sizes benchmarks/gemm16_held_out.txt --seconds 0.1
+    python benchmarks/any_size.py gemm16 --type real=bfloat16 --sizes benchmarks/gemm16_next.txt --seconds 0.1
 
 With `--tune-seconds`, `size_searches.py` first searches at these sizes, with that many seconds for each kernel that is
 not far behind. Without it, earlier results in the folder of `--searches` are used. The winners of all sizes are

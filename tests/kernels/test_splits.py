@@ -29,7 +29,7 @@ SMALL_TILES: dict[str, dict[str, Value]] = {
 def right(kernel: str, device: Device, size: tuple[int, ...] = DEEP, **values: Value) -> None:
     space = catalog.load(kernel)
     scope = scope_of(space, device, sized(space, size), alpha=1.5, beta=-0.75)
-    config = {**space.default, **SMALL_TILES[kernel], **values}
+    config = {**space.default, **SMALL_TILES.get(kernel, {}), **values}
     assert space.valid(config, scope)
     bench = Workbench(device, space, scope)
     built = build(device.compiler, Instance(space, config, scope))
@@ -92,6 +92,21 @@ def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
+    "values",
+    [
+        {"cluster_m": 2, "cluster_n": 1, "together": 4, "clusters": 3},
+        {"cluster_m": 1, "cluster_n": 2, "together": 1, "clusters": 4},
+        {"cluster_m": 2, "cluster_n": 2, "together": 2, "clusters": 1, "block_m": 128, "consumers": 2},
+    ],
+)
+@pytest.mark.parametrize("kernel", ["gemm16/wgmma_shared", "gemm16_nt/wgmma_shared"])
+def test_blocks_that_share_what_they_fetch_meet_on_cuda(kernel: str, values: dict[str, Value], cuda: Device) -> None:
+    small = {"block_m": 64, "block_n": 96, "consumers": 1, "stages": 3}
+    right(kernel, cuda, (150, 216, 1096, 2), **{**small, **values})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
     ("kernel", "size", "values"),
     [
         ("gemm16/mma_any", DEEP, {"together": 2, "clusters": 8}),
@@ -99,6 +114,7 @@ def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: 
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 4, "clusters": 4}),
         ("gemm16/wgmma_split", HALVES, {"together": 7}),
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 3, "clusters": 2}),
+        ("gemm16/wgmma_shared", (250, 120, 4096, 2), {"block_n": 96, "clusters": 4}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
         ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
     ],
