@@ -121,6 +121,10 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
         FILTER, [Y, X, W], CUDA, "operation.arguments.2.shape",
         "[7] exceeds the source's variable w[3][2]; write its extents",
     ),
+    "more numbers than the vectors of constant memory have": (
+        FILTER.replace("float w", "float2 w"), [Y, X, {**W, "shape": [13]}], CUDA, "operation.arguments.2.shape",
+        "[13] exceeds the source's variable w[3][2] of float2; write its extents",
+    ),
     "a parameter that is misspelt": (
         CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}}, "parameters.SCAEL",
         "so its 2 values make no difference; did you mean SCALE, which the source reads? Otherwise use it as a macro",
@@ -302,6 +306,12 @@ def test_a_kernel_that_needs_dynamic_shared_memory_gets_some(command: str, tmp_p
 
 def test_a_variable_may_have_room_for_more_and_addresses_are_numbers(tmp_path: Path, tune: Tune) -> None:
     pointers = CODE.replace("const int *x", "const int *const *x").replace("= x[threadIdx.x] * SCALE", "= SCALE")
-    for code, arguments in (FILTER, [Y, X, {**W, "shape": [5]}]), (pointers, [Y, {**X, "dtype": "uint64"}]):
+    vectors = FILTER.replace("float w", "const float4 w"), [Y, X, {**W, "shape": [3, 2, 4]}]
+    structs = (
+        f"struct S {{ int a, b; }}; {FILTER.replace('float w', 'S w')}",
+        [Y, X, {**W, "dtype": "uint8", "shape": [48]}],
+    )
+    filters = (FILTER, [Y, X, {**W, "shape": [5]}]), vectors, structs
+    for code, arguments in *filters, (pointers, [Y, {**X, "dtype": "uint64"}]):
         done = tune("validate", of(tmp_path, code, arguments, **CUDA))
         assert (done.status, done.err) == (0, "")

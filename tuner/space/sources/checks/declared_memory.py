@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space
-from tuner.space.sources.prototype import dynamic_arrays
+from tuner.space.sources.prototype import dynamic_arrays, parameter
 from tuner.space.sources.tokens import definitions, unconditional, words
 
 
@@ -34,14 +34,19 @@ def missing_dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tu
 
 
 def too_large(argument: Argument, code: str) -> str:
-    """The message if an array is larger than its `__constant__` variable; empty if it fits or an extent is not a
-    number."""
-    declared = re.findall(rf"\b__constant__\s[\w\s]{{,200}}?\b{argument.name}\s*((?:\[\s*\d+\s*\]\s*)+);", code)
+    """The message if an array has more numbers than its `__constant__` variable, whose elements may be vectors; empty
+    if it fits, an extent is not a number, or the type of the elements may be anything."""
+    name = re.escape(argument.name)
+    declared = re.findall(rf"\b__constant__\s([\w\s]{{,200}}?)\b{name}\s*((?:\[\s*\d+\s*\]\s*)+);", code)
     extents = [extent.text for extent in argument.shape or ()]
     if len(declared) != 1 or not extents or not all(map(str.isdecimal, extents)):
         return ""
-    capacity = re.findall(r"\d+", declared[0])
-    if math.prod(map(int, extents)) <= math.prod(map(int, capacity)):
+    element = parameter([*words(declared[0][0]), argument.name])
+    if element.dtype is None and element.type != argument.dtype:
         return ""
-    variable = f"{argument.name}[{']['.join(capacity)}]"
+    capacity = re.findall(r"\d+", declared[0][1])
+    if math.prod(map(int, extents)) <= math.prod(map(int, capacity)) * element.width:
+        return ""
+    of_vectors = f" of {element.type}" if element.width > 1 else ""
+    variable = f"{argument.name}[{']['.join(capacity)}]{of_vectors}"
     return f"[{', '.join(extents)}] exceeds the source's variable {variable}; write its extents, or enlarge it"
