@@ -113,8 +113,9 @@ def parse_options(settings: Mapping[str, float], operation: Operation, types: Ty
     types = defaults(operation) if types is None else types
     for name, value in settings.items():
         if name not in operation.options:
-            names = ", ".join(operation.options) or "none"
-            raise RequestError(f"option {shown(name)}: no such option; there are: {names}")
+            names = ", ".join(operation.options)
+            known = f"there are: {names}" if names else "the space file declares none under `options:`"
+            raise RequestError(f"option {shown(name)}: no such option; {known}")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {quoted(value)}: a finite number is needed")
     options = {**operation.options, **{name: float(value) for name, value in settings.items()}}

@@ -38,7 +38,9 @@ def export(request: ExportRequest) -> Export:
     else:
         target_devices = stored_devices(problem, name)
     targets = [Target.of(problem, device) for device in target_devices]
-    return Export.of_targets([write(request.path(".h"), text(problem, targets))], targets)
+    export = Export.of_targets([write(request.path(".h"), text(problem, targets))], targets)
+    untuned = f"{problem.space.name} has no records in the store: the header has the default configuration alone"
+    return export if targets else replace(export, notes=(f"{untuned}; tune it first, or name its store by --results",))
 
 
 def text(problem: Problem, targets: Sequence[Target]) -> str:
