@@ -292,12 +292,12 @@ STEPS = """
 #ifndef threads
 #define threads 128
 #endif
-__constant__ float weights[3][2];
-__constant__ double bias;
+__constant__ float4 weights[3][2];
+__constant__ double2 bias;
 __constant__ float known[2] = {1, 2};
 __constant__ int unused[4];
 extern "C" __global__ void __launch_bounds__(threads) parts(float *partials, const float *x, int n) {
-    partials[blockIdx.x * threads + threadIdx.x] = x[n - 1] * weights[2][1] * bias * known[0];
+    partials[blockIdx.x * threads + threadIdx.x] = x[n - 1] * weights[2][1].x * bias.y * known[0];
 }
 template <int items>
 __global__ void last(float *total, const float *partials, int n) { total[0] = partials[0]; }
@@ -320,8 +320,8 @@ def test_a_draft_of_steps_knows_their_order_scratch_and_constants(tmp_path: Path
         "x": (None, "in", ["n"]),
         "n": (None, None, None),
         "total": (None, "out", [1]),
-        "weights": ("constant", "in", [3, 2]),
-        "bias": ("constant", "in", [1]),
+        "weights": ("constant", "in", [3, 2, 4]),
+        "bias": ("constant", "in", [2]),
     }
     assert data["parameters"].keys() == {"threads", "items"}
 

@@ -48,6 +48,18 @@ def test_a_name_that_ifdef_tests_is_false_or_true(test: str, tmp_path: Path, tun
     assert f"  TWICE: [false, true]  # ? {ask}" in text
 
 
+def test_a_number_that_only_chooses_among_codes_has_the_values_with_which_it_is_compared(
+    tmp_path: Path, tune: Tune
+) -> None:
+    code = CODE.replace("2 * x[i];", "METHOD == 0 ? 2 * x[i] : x[i] / 0.5f;")
+    data, _ = drafted(tmp_path, tune, code.format(head="#define METHOD 1", test="if METHOD == 3 || METHOD != 5"))
+    assert (data["parameters"], data["default"]) == ({"METHOD": [0, 1, 3, 5]}, {"METHOD": 1})
+    (tmp_path / "f.yaml").unlink()
+    code = code.replace("i++", "i += METHOD").replace("y[i] =", "for (int j = i; j < i + METHOD && j < n; j++) y[j] =")
+    data, _ = drafted(tmp_path, tune, code.format(head="const int METHOD = 4;", test="if 1").replace("[i]", "[j]"))
+    assert data["parameters"] == {"METHOD": [1, 2, 4, 8, 16]}, "it also counts something"
+
+
 @pytest.mark.parametrize(
     ("head", "cure"),
     [

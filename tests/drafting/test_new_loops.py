@@ -52,6 +52,18 @@ int main() {
     compiled(tmp_path, tune, uncommented(text))
 
 
+def test_the_lines_of_a_loop_have_the_names_of_the_draft(tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+__global__ void f(float *out, const float *in, int n) {{ {I} if (i < n) out[i] = 2 * in[i]; }}
+void run(float *a, float *b, int n, int steps) {{
+    for (int s = 0; s < steps; ++s) {{ f<<<(n + 255) / 256, 256>>>(b, a, n); std::swap(a, b); }}
+}}
+"""
+    _, text = drafted(tmp_path, tune, code)
+    assert "#   in `arguments:`, in_ with role: inout, and out with role: scratch" in text
+    compiled(tmp_path, tune, uncommented(text))
+
+
 def test_loop_variables_that_a_kernel_takes_have_their_values(tmp_path: Path, tune: Tune) -> None:
     code = f"""
 __global__ void f(int *x, int n, int k, int j) {{ {I} if (i < n && (i & k) == (i & j)) x[i] = x[i ^ j]; }}

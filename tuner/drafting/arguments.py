@@ -290,6 +290,8 @@ class DraftedArguments:
         elif number := structs.nbytes(replace(parameter, stars=1)):
             asks, kind = [f"it is of {parameter.type}: which bytes? such as fill: {{python: data.py:make}}"], "uint8"
             extents = [*extents, str(number)]
+        elif parameter.width > 1:
+            extents = [*extents, str(self.facts.parts(parameter))]
         extents = [by_value.evaluated(extent, self.facts.constants_of_all) for extent in extents]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")

@@ -10,6 +10,7 @@ from tuner.drafting.facts import Facts
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
+from tuner.drafting.yaml_text import name_of
 from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
 
@@ -25,13 +26,15 @@ class Repeats:
 
     def __init__(self, facts: Facts, known: Sequence[str]) -> None:
         self._facts, self._known, self._sites = facts, {*known, *arithmetic.FUNCTIONS}, facts.launches
-        self._given = dict[str, str]()  # names of the draft, by those of the host
+        self._given = dict[str, str]()  # names of the kernels' arguments, by those of the host
         for site, step in zip(self._sites, facts.steps, strict=False):
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if len(words) == 1 and words[0].isidentifier():
                     self._given.setdefault(words[0], parameter.name)
                     of_struct = (each for each in facts.pointers if each.parameter == parameter.name)
                     self._given |= {".".join((words[0], *each.path)): each.array.name for each in of_struct}
+        every_array = [*facts.parameters, *(pointer.array for pointer in facts.pointers)]
+        self._drafted = {array.name: name_of(array) for array in every_array}  # `in` is `in_` there
         self._measuring: HostLoop | None = None
         self._of_problems: HostLoop | None = None  # each pass has memory of its own
         every = [(number, tuple(self._loops(number))) for number in range(len(self._sites))]
@@ -114,10 +117,15 @@ class Repeats:
         if not self.question:
             return []
         instead = "`kernel:`, `grid:` and `block:`" if len(self._items) == 1 else "these `steps:`"
-        body = ["steps:", *self._nested(self._items, step_lines, "  ", dict(self._given))]
+        body = ["steps:", *self._nested(self._items, step_lines, "  ", self._names)]
         notes = [f"#   {note}" for note in self._notes("\n".join(body))]
         head = [f"# The whole loop, in the place of {instead}; a loop variable is no size and no option:"]
         return [*head, *notes, *(f"# {line.partition('  # ? ')[0]}" for line in body)]
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """The names of the draft, by those of the host."""
+        return {name: self._drafted.get(given, given) for name, given in self._given.items()}
 
     def _nested(
         self, items: Sequence[Item], step_lines: StepLines, indent: str, names: Mapping[str, str]
@@ -169,7 +177,7 @@ class Repeats:
                 program = self._facts.program
                 numbers = (constant(program, function, name) for function in functions if program)
                 yield f"in `sizes:`, {name}: {next(filter(str.isdecimal, numbers), '')}".rstrip()
-        for flag in dict.fromkeys(self._given.get(loop.flag(), "") for _, found in self._items for loop in found):
+        for flag in dict.fromkeys(self._names.get(loop.flag(), "") for _, found in self._items for loop in found):
             if flag:
                 yield f"in `arguments:`, {flag} with role: scratch"
         for pair in {pair: None for _, found in self._items for loop in found for pair in loop.swaps()}:
@@ -177,7 +185,8 @@ class Repeats:
             read = [name for name in arrays if any(of.get(name) == "in" for of in self._roles)]
             if len(read) == 1:
                 other = arrays[1 - arrays.index(read[0])]
-                yield f"in `arguments:`, {read[0]} with role: inout, and {other} with role: scratch"
+                old, new = (self._drafted.get(name, name) for name in (read[0], other))
+                yield f"in `arguments:`, {old} with role: inout, and {new} with role: scratch"
         for site, step in zip(self._sites, self._facts.steps, strict=False):
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if not parameter.is_pointer and len(words) > 1 and variables & {*words}:

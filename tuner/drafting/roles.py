@@ -151,10 +151,17 @@ def is_counter(name: str, body: str) -> bool:
 
 def is_case(name: str, body: str) -> bool:
     """Whether a constant is only one of the values that something is compared with, so that it is no knob."""
+    if _is_choice(name, body):
+        return False
     uses = len(re.findall(rf"(?<!\. )\b{name}\b", body))
     return (
         0 < uses == len(re.findall(rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] =|\bcase {name} :", body))
     )
+
+
+def _is_choice(name: str, body: str) -> bool:
+    """Whether a constant is itself compared with a number, as in `if (METHOD == 2)`: it chooses among codes."""
+    return re.search(rf"\b{name} [=!] = \d|\b\d\w* [=!] = {name}\b", body) is not None
 
 
 def is_quantity(name: str, text: str, floats: Collection[str]) -> bool:
@@ -165,6 +172,8 @@ def is_quantity(name: str, text: str, floats: Collection[str]) -> bool:
     floats: names of floating-point numbers, their arrays and their types
     """
     evidence = rf"{_FLOATING}|\b(?:{'|'.join(map(re.escape, sorted({*floats, 'float', 'double'})))})\b"
+    if _is_choice(name, text):
+        return False
     found = False
     for each in re.split("[;{}]", text):
         statement = _HEADER.sub("", each[_end_of_loop(each) :])

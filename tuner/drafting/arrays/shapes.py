@@ -213,8 +213,10 @@ class Shapes:
                     return None
                 elif extents not in found:
                     found.append(extents)
-        if not found and constants and name in self._names.written:
-            return [str(max(constants) + 1)]
+        last = max(constants, default=0)
+        is_whole = last > 0 and {*constants} == {*range(last + 1)}  # x[0] alone may be the first of many
+        if not found and constants and (is_whole or name in self._names.written):
+            return [str(last + 1)]
         longer = [e for e in found if len(found) == 2 and isinstance(e[0], str) and " + " in e[0]]  # row_ptr[row + 1]
         return longer[0] if longer else found[0] if len(found) == 1 else None
 

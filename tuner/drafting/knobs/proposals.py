@@ -24,6 +24,7 @@ _CONSTANT = re.compile(
     r"|^[ \t]*enum\s*\{\s*(?P<enumerator>\w+)\s*=\s*(?P<number>\d+)\s*,?\s*\}\s*;",
     re.MULTILINE,
 )
+_COMPARED_WITH_NUMBER = re.compile(r"\b([A-Za-z_]\w*)\s*[=!]=\s*\d")
 _BLOCK = (64, 128, 256, 512)  # guessed threads of a block along one axis
 _OTHER = (1, 2, 4, 8)  # guessed values of anything else
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
@@ -126,11 +127,12 @@ def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
     for macro in _MACRO.finditer(code):
         name, value = macro["name"], int(macro["value"])
         if name not in taken and _words(code)[name] > (2 if macro["guard"] else 1):
-            yield name, Knob((0, 1) if value == 1 and _is_condition(code, name) else around(value), value)
+            yield name, Knob((0, 1) if value == 1 and _is_condition(code, name) else _likely(code, name, value), value)
     for constant in _CONSTANT.finditer(code):
         name, value = constant["name"] or constant["enumerator"], int(constant["value"] or constant["number"])
         if name not in taken and _words(code)[name] > 1 and is_outside(code, constant.start()):
-            yield name, Knob(around(value), value)
+            rest = f"{code[: constant.start()]}\n{code[constant.end() :]}"
+            yield name, Knob(_likely(rest, name, value), value)
 
 
 def _is_condition(code: str, name: str) -> bool:
@@ -139,6 +141,18 @@ def _is_condition(code: str, name: str) -> bool:
     before, after = r"(?:\bif\b\s*(?:constexpr\b)?\s*\(?|&&|\|\||!)\s*", r"\s*(?:$|\)|\?|&&|\|\|)"
     rest = re.sub(rf"{before}\b{name}\b(?={after})|\b{name}\b(?=\s*\?)", "", uses, flags=re.MULTILINE)
     return re.search(rf"\b{name}\b", rest) is None
+
+
+def _likely(code: str, name: str, value: int) -> tuple[int, ...]:
+    """The numbers with which a code compares a name, as in `#if METHOD == 2`, if it only chooses among codes; else
+    values around that of the source."""
+    if name not in _COMPARED_WITH_NUMBER.findall(code):
+        return around(value)
+    uses = re.sub(rf"^[ \t]*#[ \t]*(?:define|undef|ifn?def)[ \t]+{name}\b.*$", "", code, flags=re.MULTILINE)
+    compared = rf"\b{name}\s*[=!]=\s*(\d+)[uU]?\b(?![.\w])"
+    numbers = {value, *map(int, re.findall(compared, uses))}
+    is_choice = len(numbers) > 1 and re.search(rf"\b{name}\b", re.sub(compared, "", uses)) is None
+    return tuple(sorted(numbers)) if is_choice else around(value)
 
 
 @functools.lru_cache(maxsize=8)
