@@ -304,13 +304,17 @@ def test_the_python_that_pages_show_runs(
     from pyopencl import array
 
     monkeypatch.chdir(tmp_path)
+    for text in blocks(TEXTS[page], "c", "yaml") if page == "README.md" else ():
+        (tmp_path / text.split()[1]).write_text(text)
     context = tuner.load("sgemm/07_tiled_1xn", 64, device="opencl").device.context
     queue = cl.CommandQueue(context)
     values = np.random.default_rng(1).standard_normal((3, 1, 64, 64)).astype(np.float32)
     C, A, B = (array.to_device(queue, matrix) for matrix in values)
     names = {"C": C, "A": A, "B": B, "a": values[0, 0], "b": values[1, 0], "stream": queue}
+    names |= {name: array.to_device(queue, row) for name, row in zip("xy", values[0, 0], strict=False)}
     names |= {"measure": lambda threads, items: threads / items}
-    small = block.replace(", 4096)", ', 64, device="opencl")').replace('("sgemm")', '("sgemm/07_tiled_1xn")')
+    small = re.sub(r", (4096|1000000)\)", ', 64, device="opencl")', block)
+    small = small.replace('("sgemm")', '("sgemm/07_tiled_1xn")')
     exec(compile(small, page, "exec"), names)
     queue.finish()
 
