@@ -34,8 +34,7 @@ MODULES = (
 )  # fmt: skip
 # What a fork server imports, too, and so starts nothing.
 SERVER_MODULES = (
-    "tuner.measure.process.compile_worker", "tuner.measure.process.worker", "tuner.measure.benchmark", "pyopencl",
-    "numpy.ma",
+    "tuner.measure.process.compile_worker", "tuner.measure.process.worker", "tuner.measure.benchmark", "numpy.ma",
 )  # fmt: skip
 STORAGE_MODULES = "tuner.tuning.ledger.database", "sqlalchemy.dialects.postgresql.psycopg"  # from --storage on
 ENCODING = "PYTHONIOENCODING"  # a variable that `become` obeys
