@@ -427,7 +427,7 @@ def tiles(name="BLOCK", most=64):
 
 
 def activated(x, kind):
-    return x if kind == "none" else triton.language.maximum(x, 0)
+    return x if kind == "none" else 2 * x if kind == "twice" else triton.language.maximum(x, 0)
 """
 TILED = """\
 import triton
@@ -470,7 +470,9 @@ def test_a_draft_reads_loops_of_configurations_in_another_file_and_what_the_laun
     (tmp_path / "tiles.py").write_text(TILES)
     (tmp_path / "scaled.py").write_text(TILED)
     (tmp_path / "layers.py").write_text(LAUNCHED)
-    drafted = yaml.safe_load(PythonDraft(tmp_path / "scaled.py", None, tmp_path / "scaled.yaml").text())
+    text = PythonDraft(tmp_path / "scaled.py", None, tmp_path / "scaled.yaml").text()
+    drafted = yaml.safe_load(text)
+    assert "which values may kind have? it is also compared with twice, which may compute something else" in text
     expected = {"BLOCK": [32, 64, 128], "num_stages": [2, 3], "num_warps": [4, 8], "kind": ["none"], "wide": [16]}
     assert drafted["derived"] == {"part": "min(next_power_of_2(n), 16)"}
     assert (drafted["parameters"], drafted["grid"]) == (expected, ["ceil_div(n, BLOCK)"])

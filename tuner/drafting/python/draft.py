@@ -186,20 +186,26 @@ class PythonDraft:
                 continue
             literal = self.roles.literal(constant.name)
             usual: tuple[Any, ...] = FLAG if constant.name in conditions else BLOCKS
-            usual = USUAL["num_stages"] if constant.name in stages else self.roles.texts.get(constant.name, usual)
+            usual = USUAL["num_stages"] if constant.name in stages else self._texts(constant.name)[:1] or usual
             values[constant.name] = (literal,) if isinstance(literal, bool | int | float | str) else usual
         yield "parameters:"
         for name, each in values.items():
             is_guess = name not in self.roles.told.values
             left = ", ".join(sorted(self.roles.absent.flagged.get(name, ())))
             without = f" where it is true, `arguments:` have {left}" if left else ""
-            ask = asked(f"which values may {name} have?{without}") if is_guess else ""
+            others = ", ".join(self._texts(name)[1:])
+            others = f" it is also compared with {others}, which may compute something else" if others else ""
+            ask = asked(f"which values may {name} have?{without}{others}") if is_guess else ""
             yield f"  {word(name)}: [{', '.join(map(_value, each))}]{ask}"
         if not self.roles.told.values:
             yield from (f"  {name}: [{', '.join(map(str, each))}]" for name, each in USUAL.items())
         yield from self._default(values)
         remarks = self._remarks(values)
         yield from (f"# {remark}" for remark in remarks)
+
+    def _texts(self, name: str) -> tuple[str, ...]:
+        """The texts with which a constant is compared."""
+        return self.roles.texts.get(name, ())
 
     def _default(self, values: dict[str, Any]) -> Iterator[str]:
         default = self.roles.told.default
