@@ -109,6 +109,11 @@ def test_a_second_run_says_which_doubtful_times_it_measures_again(
     listener.measured(known[0], 1, known[0])
     listener.close()
     assert ": 2 configurations, 2 measured before; measuring 1 doubtful one again\n" in capsys.readouterr().err
+    with_budget = TuningProgress()
+    with_budget.started(SearchStart(space, host.info, scope_of(space, host, "8"), 1, 2, known, None))
+    with_budget.close()
+    limit = "1 of 2 configurations, 2 measured before; measuring 1 doubtful one again, as far as the budget reaches\n"
+    assert limit in capsys.readouterr().err
     listener.interrupted()
     assert "interrupted after 1 of 2 configurations" in capsys.readouterr().err
 

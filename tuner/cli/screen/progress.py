@@ -79,7 +79,10 @@ class TuningProgress:
             self._step, self._shown_best = None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
-            resumed += f"; measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again" if doubtful else ""
+            again = f"measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again"
+            if start.total < start.valid or start.seconds is not None:
+                again += ", as far as the budget reaches"
+            resumed += f"; {again}" if doubtful else ""
             problem = full_problem_text(scope.sizes, scope.types, scope.options, space.operation.options)
             extent = _extent(start.total, start.valid, start.seconds)
             self.noted(f"{space.name} at {problem} on {device}: {extent}{resumed}")
