@@ -397,6 +397,28 @@ int main() {
     assert "BX" not in str(shapes)
 
 
+def test_fields_of_a_struct_have_the_numbers_that_the_host_assigns(tmp_path: Path, tune: Tune) -> None:
+    """Of a field that gets several numbers, or an expression, the draft asks."""
+    code = """
+struct Range { float low, high, weight; int n; };
+__global__ void f(float *y, const float *x, Range r) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < r.n) y[i] = r.low + (r.high - r.low) * x[i] * r.weight;
+}
+void run(float *y, const float *x, int n) {
+    Range r; r.low = -2.5f; r.high = 4.0f; r.weight = 3; r.n = n;
+    f<<<(n + 255) / 256, 256>>>(y, x, r);
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    fields = {field["name"]: field.get("value") for field in data["operation"]["arguments"][2]["fields"]}
+    assert fields == {"low": -2.5, "high": 4.0, "weight": 3, "n": None}
+    assert "which values has it" not in text
+    data, text = drafted(tmp_path, tune, code.replace("r.n = n;", "r.n = n; if (n > 9) r.weight = 4;"))
+    assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
+    assert "- name: r  # ? which values has it" in text
+
+
 def test_a_loop_that_swaps_the_arrays_of_a_struct_is_no_repetition(tmp_path: Path, tune: Tune) -> None:
     code = """
     struct Grid { float *next, *now; int n; };

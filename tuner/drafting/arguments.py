@@ -73,8 +73,10 @@ class DraftedArguments:
             ask = f"which values has it: sizes, options, expressions of them{pair}"
             if by_value.is_empty(keys):
                 return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
-            question = asked(ask) if by_value.is_open(keys) else ""
-            return f"    - {keys[0]}{question}" + "".join(f"\n      {line}" for line in keys[1:])
+            of_host = self.facts.members(parameter)
+            told = [by_value.with_numbers(line, of_host) for line in keys]
+            is_open = any(by_value.is_open([key]) for key, line in zip(keys, told, strict=True) if key == line)
+            return f"    - {told[0]}{asked(ask) if is_open else ''}" + "".join(f"\n      {line}" for line in told[1:])
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
             asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")

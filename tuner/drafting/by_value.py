@@ -83,6 +83,12 @@ def is_open(keys: Sequence[str]) -> bool:
     return any(re.search(r"\bvalue: \[?1\b", line) for line in keys)
 
 
+def with_numbers(field: str, numbers: Mapping[str, str]) -> str:
+    """The line of a field with the number of its name in the place of the 1 that stands for any."""
+    match = re.fullmatch(r"( *- \{name: (\w+), [^{}]*\bvalue: )1([,}].*)", field)
+    return f"{match[1]}{numbers[match[2]]}{match[3]}" if match and match[2] in numbers else field
+
+
 def _numbers(
     members: Sequence[Member], get: Members, evaluated: Evaluated, known: Collection[str]
 ) -> tuple[str, int] | None:

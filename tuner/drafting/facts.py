@@ -237,6 +237,12 @@ class Facts:
         found = {number(self.program, step, parameter) for step, parameter in every}
         return found.pop() if len(found) == 1 else ""
 
+    def members(self, parameter: Parameter) -> dict[str, str]:
+        """The numbers that the host assigns to members of a struct before all launches that pass it, by member."""
+        from tuner.drafting.host.passed import of_members
+
+        return of_members(self.program, self.steps, parameter.name) if self.program else {}
+
     @cached_property
     def program(self) -> HostProgram | None:
         """The host code around the kernels; None if there is none."""

@@ -99,6 +99,29 @@ def constant(program: HostProgram, function: HostFunction, name: str) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def of_members(program: HostProgram, steps: Sequence[Prototype], name: str) -> dict[str, str]:
+    """The numbers that all launches have for members of the struct `name` of the steps, as text, by member."""
+    found = list[set[tuple[str, str]]]()
+    for step in steps:
+        names = [each.name for each in step.parameters or ()]
+        for site in launches(program, step.name, len(names)) if name in names else ():
+            words = site.arguments[names.index(name)] if names.index(name) < len(site.arguments) else ()
+            found.append({*_members(site.function, words[0]).items()} if len(words) == 1 else set())
+    return dict(set.intersection(*found)) if found else {}
+
+
+def _members(function: HostFunction, name: str) -> dict[str, str]:
+    """The numbers that a function assigns to members of a variable, as text, by member; without those to which it
+    assigns anything else, too."""
+    found = dict[str, str]()
+    for path, every in function.assignments.items():
+        variable, _, member = path.partition(".")
+        texts = {match[1] if (match := _NUMBER.fullmatch("".join(each.words))) else "" for each in every}
+        if variable == name and member.isidentifier() and len(texts) == 1 and "" not in texts:
+            found[member] = texts.pop()
+    return found
+
+
 def number(program: HostProgram, step: Prototype, parameter: Parameter) -> str:
     """The number that all launches of a step pass for a scalar, as text; empty if there is none, or several."""
     place = [each.name for each in step.parameters or ()].index(parameter.name)
