@@ -78,6 +78,19 @@ def test_a_strategy_goes_on_where_everything_fails(name: str) -> None:
     assert len(set(trace(name, Budget(evaluations=50), answer=lambda _: None))) == 50
 
 
+def test_tpe_avoids_a_value_that_fails() -> None:
+    """Optuna's TPE is drawn to failed trials: findings/optuna-tpe-is-drawn-to-failures.sh."""
+    parameters = {"tile": [16, 32, 64, 128], "unroll": range(1, 65)}
+    failures = 0
+    with Search(
+        "optuna:tpe", Pool(parameters, itertools.product(*parameters.values())), Budget(evaluations=60)
+    ) as search:
+        while (config := search.ask()) is not None:
+            failures += config["tile"] == 128
+            search.tell(config, None if config["tile"] == 128 else 1 / config["tile"] + 1 / config["unroll"])
+    assert failures < 15, "a quarter, as chance has it"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_several_configurations_are_outstanding_and_told_in_any_order(name: str) -> None:

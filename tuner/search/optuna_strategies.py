@@ -1,6 +1,7 @@
 """Optuna's samplers over a pool, as strategies."""
 
 import importlib
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,6 +57,8 @@ class OptunaStrategy(Proposer):
             self._study = optuna.create_study(
                 storage=self._storage, sampler=SAMPLERS[name](seed), directions=["minimize"] * objectives
             )
+        # TPE ignores failed trials, so a value that always fails would look untried, and promising, for ever.
+        self._fails_as_inf = name == "tpe" and objectives == 1
         self._distributions: dict[str, BaseDistribution] = {}
         self._is_choice = np.zeros(len(pool.names), dtype=bool)
         for column, values in enumerate(pool.values):
@@ -81,6 +84,8 @@ class OptunaStrategy(Proposer):
 
     def _learn(self, row: int, values: Sequence[float] | None) -> None:
         trial = self._trials.pop(row, None)
+        if values is None and self._fails_as_inf:
+            values = [math.inf]
         state = TrialState.FAIL if values is None else TrialState.COMPLETE
         if trial is not None:
             self._study.tell(trial, values, state)
