@@ -21,7 +21,7 @@ def build(source, *options):
     """Whether the source compiles, and the first line of the log."""
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-    log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
+    log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
     nvrtc.nvrtcGetProgramLog(program, log)
     return result == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode().strip("\0").partition("\n")[0]
 
