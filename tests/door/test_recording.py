@@ -42,7 +42,7 @@ for number in range(2):
     )
 results, env = kernel_tuner.tune_kernel(
     "add", "add.cl", lambda p: 100, [arguments[0], x, x, numpy.int32(100)], {{"block_size_x": [32]}}, verify=small,
-    restrictions=[small, lambda p: True],
+    restrictions=[small, lambda p: True, small],
 )
 best = min(results, key=lambda row: row["time"])
 raise SystemExit("a script goes no further than its results")
@@ -63,12 +63,13 @@ def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, 
     assert done.status == 0, done.err
     assert f"runs {script}, until it ends or uses results" in done.err
     files = {Path(each["file"]).name: each["questions"] for each in json.loads(done.out)["files"]}
-    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 4}
+    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 5}
     text = (tmp_path / "spaces" / "add.yaml").read_text()
     assert "source: ../add.cl\n" in text, "which can be moved together"
     assert "restrictions:  # ? small() of script.py:9 restricts configurations" in text
-    assert "\n  # ? <lambda> of script.py:" in text
-    assert "add.yaml: 4 open questions" in tune("validate", tmp_path / "spaces" / "add.yaml").err
+    asked = [line.split()[-10] for line in text.splitlines() if "restricts configurations" in line]
+    assert asked == ["small()", "<lambda>", "small()"], "in the order of the script"
+    assert "add.yaml: 5 open questions" in tune("validate", tmp_path / "spaces" / "add.yaml").err
     assert "# ? problem_size is <lambda>" in text
     assert "# ? small() of script.py:9 judges outputs" in text
 

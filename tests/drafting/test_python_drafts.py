@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 import yaml
 
 from helpers.processes import Tune
+from tuner.drafting.python.config_lists import ConfigLists
+from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.draft import PythonDraft
 from tuner.errors import RequestError
 from tuner.space.file import reader
@@ -272,6 +275,65 @@ def test_a_likely_grid_is_what_the_kernel_does_with_its_numbers(tmp_path: Path) 
     assert "grid: [1]  # ?" in PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text()
 
 
+LOOPS = """\
+def doubled():
+    found = []
+    block = 32
+    for warps in (2, 4, 8):
+        found.append(triton.Config({"BLOCK": block}, num_warps=warps))
+        block *= 2
+    return found
+
+
+def counted():
+    found, block = [], 0
+    block = 16
+    while block <= 64:
+        found.append(triton.Config({"BLOCK": block}))
+        block = block * 2
+    return found
+
+
+def ended():
+    found = []
+    for block in (32, 64, 128):
+        if block > 64:
+            break
+        found.append(triton.Config({"BLOCK": block}))
+    return found
+
+
+def returned():
+    for block in (32, 64, 128):
+        if block > 32:
+            return [triton.Config({"BLOCK": block})]
+
+
+def appended():
+    sizes = [32]
+    sizes.append(64)
+    return [triton.Config({"BLOCK": block}) for block in sizes]
+
+
+def either():
+    found = []
+    for block in (32, 64):
+        if is_small():
+            break
+        found.append(triton.Config({"BLOCK": block}))
+    return found
+
+
+def unknown():
+    found = []
+    block = 32
+    while is_small(block):
+        found.append(triton.Config({"BLOCK": block}))
+        block *= 2
+    return found
+"""
+
+
 def test_configurations_are_read_from_rows_of_numbers(tmp_path: Path) -> None:
     """The list of configurations replaces the list of numbers from which it is made."""
     rows = """\
@@ -286,6 +348,23 @@ def add("""
     text = PythonDraft(tmp_path / "rows.py", None, tmp_path / "rows.yaml").text()
     assert "  BLOCK: [64, 128]\n  num_stages: [2, 3]\n  num_warps: [4, 8]\ndefault: {BLOCK: 64, num_stages: 2," in text
     assert "@triton.autotune lists 2 of these 8 combinations" in text
+    read = ConfigLists(PythonDefinitions(ast.parse(LOOPS), tmp_path / "loops.py"), {"BLOCK"})
+    for name, blocks in {
+        "doubled": [32, 64, 128],
+        "counted": [16, 32, 64],
+        "ended": [32, 64],
+        "returned": [64],
+    }.items():
+        assert [config["BLOCK"] for config in read.read(ast.Name(name))] == blocks, name
+        assert read.is_complete, name
+    for name, blocks in {"appended": [32], "either": [32, 64], "unknown": [32]}.items():
+        read = ConfigLists(PythonDefinitions(ast.parse(LOOPS), tmp_path / "loops.py"), {"BLOCK"})
+        assert [config["BLOCK"] for config in read.read(ast.Name(name))] == blocks, name
+        assert not read.is_complete, name
+    shapes = LOOPS + "SHAPES = [[64, 64]] if HAS_TMA else [[32, 64], [64, 64]]\n"
+    shapes += "configs = [triton.Config({'BLOCK': a}) for a, b in SHAPES]\n"
+    read = ConfigLists(PythonDefinitions(ast.parse(shapes), tmp_path / "loops.py"), {"BLOCK"})
+    assert [*read.read(ast.Name("configs"))] == [{"BLOCK": 64}, {"BLOCK": 32}]
 
 
 COMPUTED = """\
@@ -473,6 +552,13 @@ def test_a_draft_reads_loops_of_configurations_in_another_file_and_what_the_laun
     text = PythonDraft(tmp_path / "scaled.py", None, tmp_path / "scaled.yaml").text()
     drafted = yaml.safe_load(text)
     assert "which values may kind have? it is also compared with twice, which may compute something else" in text
+    (tmp_path / "layers.py").write_text(LAUNCHED.replace("kind,", "'twice',"))
+    (tmp_path / "scaled.py").write_text(
+        TILED.replace("    most =", "    if args['n'] > 128:\n        return 8\n    most =")
+    )
+    other = PythonDraft(tmp_path / "scaled.py", None, tmp_path / "scaled.yaml").text()
+    assert "kind: [twice]  # ? which values may kind have? it is also compared with none, which may" in other
+    assert "part: 0  # ? its value" in other, "two results"
     expected = {"BLOCK": [32, 64, 128], "num_stages": [2, 3], "num_warps": [4, 8], "kind": ["none"], "wide": [16]}
     assert drafted["derived"] == {"part": "min(next_power_of_2(n), 16)"}
     assert (drafted["parameters"], drafted["grid"]) == (expected, ["ceil_div(n, BLOCK)"])

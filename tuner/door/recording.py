@@ -162,7 +162,8 @@ def _with(text: str, key: str, question: str) -> str:
         lines.append(f"{key}:")
     place = next((n for n, line in enumerate(lines) if line.startswith(f"{key}:")), 0)
     if "# ?" in lines[place]:
-        lines.insert(place + 1, f"  # ? {question}")
+        last = next((n for n in range(place + 1, len(lines)) if not lines[n].startswith("  # ? ")), len(lines))
+        lines.insert(last, f"  # ? {question}")
     else:
         lines[place] += f"  # ? {question}"
     return "\n".join(lines) + "\n"

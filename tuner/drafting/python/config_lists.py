@@ -14,10 +14,12 @@ from tuner.drafting.python.syntax import filled, last_word, names_in
 MOST_VALUES = 1000  # of a loop
 MOST_PASSES = 20_000  # of all loops
 MOST_NESTED = 8  # functions and variables in each other
+_READING = ("index", "count", "copy", "get", "items", "keys", "values")  # methods that leave a list or table as it is
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 Config = dict[str, Any]
 Names = Mapping[str, Any]
+End = type[ast.stmt] | None
 
 
 class ConfigLists:
@@ -69,38 +71,76 @@ class ConfigLists:
         values = {name: self._value(node, names) for name, node in passed.items()}
         return {name: value for name, value in values.items() if not isinstance(value, ast.AST)}
 
-    def _block(self, body: Sequence[ast.stmt], names: dict[str, Any], depth: int) -> Generator[Config, None, bool]:
-        """The configurations in statements, which change `names`. The result: they end the pass of the loop around
-        them, or the function."""
+    def _block(self, body: Sequence[ast.stmt], names: dict[str, Any], depth: int) -> Generator[Config, None, End]:
+        """The configurations in statements, which change `names`. The result: with what they end the pass of the loop
+        around them, the loop, or the function; None if they do not."""
         for statement in body:
             match statement:
-                case ast.For():
-                    for bound in self._bindings(statement.target, statement.iter, names):
-                        yield from self._block(statement.body, {**names, **bound}, depth)
+                case ast.For() | ast.While():
+                    if (yield from self._loop(statement, names, depth)) is ast.Return:
+                        return ast.Return
                 case ast.If():
                     truth = self._value(statement.test, names)
                     if isinstance(truth, ast.AST):  # one of them runs, and only Python can tell which
                         self.is_complete &= not names
-                        yield from self._block(statement.body, dict(names), depth)
-                        yield from self._block(statement.orelse, dict(names), depth)
-                    elif (yield from self._block(statement.body if truth else statement.orelse, names, depth)):
-                        return True
+                        for branch in (statement.body, statement.orelse):
+                            end = yield from self._block(branch, dict(names), depth)
+                            self.is_complete &= end in (None, ast.Return)
+                    elif end := (yield from self._block(statement.body if truth else statement.orelse, names, depth)):
+                        return end
                 case ast.With() | ast.Try():
-                    yield from self._block(statement.body, names, depth)
+                    if end := (yield from self._block(statement.body, names, depth)):
+                        self.is_complete &= isinstance(statement, ast.With)
+                        return end
                 case ast.Continue() | ast.Break():
-                    return True
+                    return type(statement)
                 case ast.Return():
                     yield from self.read(statement, names, depth)
-                    return True
+                    return ast.Return
                 case ast.FunctionDef():
                     pass
                 case _:
                     self._note(statement, names)
                     yield from self.read(statement, names, depth)
-        return False
+        return None
+
+    def _loop(self, loop: ast.For | ast.While, names: dict[str, Any], depth: int) -> Generator[Config, None, End]:
+        """The configurations in the passes of a loop, each of which begins with what the one before it has changed."""
+        before = self._passes
+        for bound in (
+            self._bindings(loop.target, loop.iter, names)
+            if isinstance(loop, ast.For)
+            else self._while(loop.test, names)
+        ):
+            names |= bound
+            end = yield from self._block(loop.body, names, depth)
+            if end is ast.Return:
+                return end
+            if end is ast.Break:
+                return None
+        if self._passes == before:  # none, or only Python can tell which
+            for name in _stored(loop):
+                names.pop(name, None)
+        return (yield from self._block(loop.orelse, names, depth))
+
+    def _while(self, test: ast.expr, names: Names) -> Iterator[dict[str, Any]]:
+        """The passes of a `while`, up to the first after which only Python can tell whether it goes on."""
+        for _ in range(min(MOST_VALUES, MOST_PASSES - self._passes)):
+            truth = self._value(test, names)
+            if not truth:
+                return
+            self.is_complete &= not isinstance(truth, ast.AST)
+            self._passes += 1
+            yield {}
+            if not self.is_complete:
+                return
+        self.is_complete = False
 
     def _note(self, statement: ast.stmt, names: dict[str, Any]) -> None:
         """Note the value of the variable that a statement assigns to, or that it is unknown."""
+        for name in _mutated(statement):
+            if isinstance(self._value(ast.Name(name, ast.Load()), names), list | dict):
+                self.is_complete = False
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=given)
@@ -110,8 +150,14 @@ class ConfigLists:
                 names.pop(name, None)
                 if not isinstance(value, ast.AST) and value != []:
                     names[name] = value
-            case ast.AugAssign(target=ast.Name(id=name)):
-                names.pop(name, None)
+            case ast.AugAssign(target=ast.Name(id=name), op=how, value=given) if name in names:
+                value = self._value(ast.BinOp(ast.Name(name, ast.Load()), how, given), names)
+                names.pop(name)
+                if not isinstance(value, ast.AST):
+                    names[name] = value
+            case _:
+                for name in _stored(statement):
+                    names.pop(name, None)
 
     def _loops(self, generators: Sequence[ast.comprehension], names: Names) -> Iterator[dict[str, Any]]:
         if not generators:
@@ -179,7 +225,9 @@ class ConfigLists:
 
         if isinstance(node, ast.IfExp) and isinstance(self._value(node.test, names), ast.AST):
             both = [self._value(each, names) for each in (node.body, node.orelse)]
-            return [*dict.fromkeys([*both[0], *both[1]])] if all(isinstance(each, list) for each in both) else node
+            if not all(isinstance(each, list) for each in both):
+                return node
+            return both[0] + [value for value in both[1] if value not in both[0]]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             both = [self._value(each, names) for each in (node.left, node.right)]
             if all(isinstance(each, list) for each in both):
@@ -199,6 +247,24 @@ def _zipped(*given: Sequence[Any]) -> list[Any]:
 
 
 _LISTS: dict[str, Callable[..., Any]] = {"range": range, "product": _product, "zip": _zipped}
+
+
+def _stored(statement: ast.stmt) -> set[str]:
+    """The names that a statement assigns to."""
+    found = (each for each in ast.walk(statement) if isinstance(each, ast.Name))
+    return {each.id for each in found if not isinstance(each.ctx, ast.Load)}
+
+
+def _mutated(statement: ast.stmt) -> set[str]:
+    """The names of lists that a statement may change in place: `sizes.append(64)`, `sizes[0] = 64`."""
+    found = set[str]()
+    for each in ast.walk(statement):
+        match each:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method not in _READING:
+                found.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                found.add(name)
+    return found
 
 
 def _bound(target: ast.expr, value: Any) -> dict[str, Any]:

@@ -101,8 +101,10 @@ def _returned(value: ast.expr, definitions: PythonDefinitions) -> str | None:
     found = definitions.of(value.id)[1] if isinstance(value, ast.Name) else ()
     match [*found]:
         case [
-            ast.FunctionDef(args=ast.arguments(args=[table]), body=[*_, ast.Return(value=ast.expr() as result)]) as one
-        ]:
+            ast.FunctionDef(
+                args=ast.arguments(args=[table]), body=[*first, ast.Return(value=ast.expr() as result)]
+            ) as one
+        ] if not any(isinstance(each, ast.Return) for statement in first for each in ast.walk(statement)):
             return translated(result, {}, table.arg, HostNames(one, result.lineno, ()).value)
     return None
 

@@ -193,7 +193,7 @@ class PythonDraft:
             is_guess = name not in self.roles.told.values
             left = ", ".join(sorted(self.roles.absent.flagged.get(name, ())))
             without = f" where it is true, `arguments:` have {left}" if left else ""
-            others = ", ".join(self._texts(name)[1:])
+            others = ", ".join(text for text in self._texts(name) if text not in each)
             others = f" it is also compared with {others}, which may compute something else" if others else ""
             ask = asked(f"which values may {name} have?{without}{others}") if is_guess else ""
             yield f"  {word(name)}: [{', '.join(map(_value, each))}]{ask}"
