@@ -324,6 +324,11 @@ def either():
     return found
 
 
+SIZES = [16]
+SIZES.append(32)
+above = [triton.Config({"BLOCK": block}) for block in SIZES]
+
+
 def unknown():
     found = []
     block = 32
@@ -357,7 +362,7 @@ def add("""
     }.items():
         assert [config["BLOCK"] for config in read.read(ast.Name(name))] == blocks, name
         assert read.is_complete, name
-    for name, blocks in {"appended": [32], "either": [32, 64], "unknown": [32]}.items():
+    for name, blocks in {"appended": [32], "either": [32, 64], "unknown": [32], "above": [16]}.items():
         read = ConfigLists(PythonDefinitions(ast.parse(LOOPS), tmp_path / "loops.py"), {"BLOCK"})
         assert [config["BLOCK"] for config in read.read(ast.Name(name))] == blocks, name
         assert not read.is_complete, name

@@ -9,12 +9,11 @@ from typing import Any
 
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_names import defaults
-from tuner.drafting.python.syntax import filled, last_word, names_in
+from tuner.drafting.python.syntax import filled, last_word, mutated, names_in
 
 MOST_VALUES = 1000  # of a loop
 MOST_PASSES = 20_000  # of all loops
 MOST_NESTED = 8  # functions and variables in each other
-_READING = ("index", "count", "copy", "get", "items", "keys", "values")  # methods that leave a list or table as it is
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 Config = dict[str, Any]
@@ -52,6 +51,7 @@ class ConfigLists:
         name = node.id if isinstance(node, ast.Name) else last_word(node.func)
         where, found = self._definitions.of(name) if depth < MOST_NESTED else (self._definitions, ())
         reader = self if where is self._definitions else ConfigLists(where, self._taken)
+        self.is_complete &= not where.is_changed(found)
         for definition in found:
             given = self._given(definition, node, names) if isinstance(node, ast.Call) else {}
             yield from reader.read(definition, given, depth + 1)
@@ -138,7 +138,7 @@ class ConfigLists:
 
     def _note(self, statement: ast.stmt, names: dict[str, Any]) -> None:
         """Note the value of the variable that a statement assigns to, or that it is unknown."""
-        for name in _mutated(statement):
+        for name in mutated(statement):
             if isinstance(self._value(ast.Name(name, ast.Load()), names), list | dict):
                 self.is_complete = False
         match statement:
@@ -208,6 +208,7 @@ class ConfigLists:
             # A list of configurations may replace the list of numbers from which it is made.
             where, found = self._definitions.of(node.id)
             known = [d for d in found if isinstance(d, ast.expr) and node.id not in names_in(d)]
+            self.is_complete &= not where.is_changed(found)
             reader = self if where is self._definitions else ConfigLists(where, self._taken)
             return reader._value(known[0], {}) if len(known) == 1 else node
         try:
@@ -253,18 +254,6 @@ def _stored(statement: ast.stmt) -> set[str]:
     """The names that a statement assigns to."""
     found = (each for each in ast.walk(statement) if isinstance(each, ast.Name))
     return {each.id for each in found if not isinstance(each.ctx, ast.Load)}
-
-
-def _mutated(statement: ast.stmt) -> set[str]:
-    """The names of lists that a statement may change in place: `sizes.append(64)`, `sizes[0] = 64`."""
-    found = set[str]()
-    for each in ast.walk(statement):
-        match each:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method not in _READING:
-                found.add(name)
-            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
-                found.add(name)
-    return found
 
 
 def _bound(target: ast.expr, value: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tuner.drafting.python.syntax import mutated
 from tuner.errors import TunerError
 from tuner.space.jit import closure
 
@@ -19,8 +20,12 @@ class PythonDefinitions:
     def __init__(self, tree: ast.Module, file: Path) -> None:
         self._file, self._found = file, dict[str, list[ast.AST]]()
         self._imports = dict[str, tuple[str, ast.ImportFrom]]()
+        self._changed = set[str]()
         for node in _statements(tree.body):
+            self._changed |= mutated(node) if isinstance(node, ast.Expr | ast.Assign | ast.For | ast.While) else set()
             match node:
+                case ast.AugAssign(target=ast.Name(id=name)):
+                    self._changed.add(name)
                 case ast.FunctionDef(name=name):
                     self._found.setdefault(name, []).append(node)
                 case ast.Assign(targets=targets, value=value):
@@ -31,6 +36,10 @@ class PythonDefinitions:
                     self._found.setdefault(name, []).append(value)
                 case ast.ImportFrom(names=names):
                     self._imports |= {each.asname or each.name: (each.name, node) for each in names}
+
+    def is_changed(self, found: Sequence[ast.AST]) -> bool:
+        """Whether statements of the file change the variable with these definitions in place."""
+        return any(found is self._found.get(name) for name in self._changed)
 
     def of(self, name: str, depth: int = 0) -> tuple[PythonDefinitions, Sequence[ast.AST]]:
         """The definitions of a name, with those of the file that has them; none if no file of the program has any."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 
 # Functions of host code that expressions of a space have, too.
 CALLS = {"cdiv": "ceil_div", "min": "min", "max": "max", "next_power_of_2": "next_power_of_2"}
+# Methods that leave a list or table as it is.
+READING = ("index", "count", "copy", "get", "items", "keys", "values")
 
 
 def last_word(node: ast.expr) -> str:
@@ -17,6 +19,18 @@ def last_word(node: ast.expr) -> str:
 def names_in(*nodes: ast.AST) -> set[str]:
     """The names in expressions."""
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def mutated(statement: ast.stmt) -> set[str]:
+    """The names of lists that a statement may change in place: `sizes.append(64)`, `sizes[0] = 64`."""
+    found = set[str]()
+    for each in ast.walk(statement):
+        match each:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method not in READING:
+                found.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                found.add(name)
+    return found
 
 
 def filled(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
