@@ -173,9 +173,10 @@ def test_options_of_nvcc_for_host_code_are_left_out(tmp_path: Path, tune) -> Non
         "import kernel_tuner, numpy\ny = numpy.zeros(4, numpy.float32)\n"
         "kernel_tuner.tune_kernel('f', '__global__ void f(float *y) { y[0] = a; }', 1, [y], {'a': [1]}, lang='CUDA', "
         "compiler_options=['-O3', '-Xcompiler', '-fopenmp', '-m64', '-ccbin=g++', '--use_fast_math', '-DX=1',"
-        " '-Wno-deprecated-gpu-targets', '-gencode', 'arch=compute_61,code=sm_61', '-Xptxas=-v -code=sm_61 -O3'])\n"
+        " '-Wno-deprecated-gpu-targets', '-gencode', 'arch=compute_61,code=sm_61', '-Xptxas=-v -code=sm_61 -O3',"
+        " '-Xcompiler', '-fPIC -ffast-math', '-Xptxas', '-O2'])\n"
     )
     done = tune("new", "--from-script", file, "--output", tmp_path / "spaces")
     assert done.status == 0, done.err
     space = yaml.safe_load((tmp_path / "spaces" / "f.yaml").read_text())
-    assert space["compile_options"] == {"cuda": ["--use_fast_math", "-DX=1", "-Xptxas=-v"]}
+    assert space["compile_options"] == {"cuda": ["--use_fast_math", "-DX=1", "-Xptxas=-v", "-Xptxas", "-O2"]}

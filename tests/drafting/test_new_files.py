@@ -385,6 +385,9 @@ void run(WORD n, cudaTextureObject_t t) {
     assert [arguments[name]["role"] for name in ("counts", "given", "sums")] == ["inout", "in", "inout"]
     assert "in, out or inout" not in text
     assert "how many bytes" not in text
+    other = "    count<<<1, threads, threads * sizeof(unsigned)>>>(counts, given, sums, t, n, 0);\n"
+    data, _ = drafted(tmp_path, tune, code.replace("    cudaMemcpy(sums", f"{other}    cudaMemcpy(sums"))
+    assert "fill" not in data["operation"]["arguments"][0], "an earlier launch has counted"
     fixed = code.replace("threads * sizeof", "512 * sizeof")
     assert "how many bytes does a block need" in drafted(tmp_path, tune, fixed)[1], (
         "right for the host's block, perhaps"

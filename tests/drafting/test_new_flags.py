@@ -58,6 +58,9 @@ def test_a_number_that_only_chooses_among_codes_has_the_values_with_which_it_is_
     code = code.replace("i++", "i += METHOD").replace("y[i] =", "for (int j = i; j < i + METHOD && j < n; j++) y[j] =")
     data, _ = drafted(tmp_path, tune, code.format(head="const int METHOD = 4;", test="if 1").replace("[i]", "[j]"))
     assert data["parameters"] == {"METHOD": [1, 2, 4, 8, 16]}, "it also counts something"
+    (tmp_path / "f.yaml").unlink()
+    code = CODE.replace("2 * x[i];", "i % PERIOD == 0 ? 2 * x[i] : x[i];").format(head="#define PERIOD 4", test="if 1")
+    assert 0 not in drafted(tmp_path, tune, code)[0].get("parameters", {}).get("PERIOD", []), "a remainder is compared"
 
 
 @pytest.mark.parametrize(

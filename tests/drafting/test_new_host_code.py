@@ -417,6 +417,10 @@ void run(float *y, const float *x, int n) {
     data, text = drafted(tmp_path, tune, code.replace("r.n = n;", "r.n = n; if (n > 9) r.weight = 4;"))
     assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
     assert "- name: r  # ? which values has it" in text
+    data, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "if (n > 9) r.weight = 3;"))
+    assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
+    _, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "r.weight = 1;"))
+    assert "which values has it" not in text
 
 
 def test_a_loop_that_swaps_the_arrays_of_a_struct_is_no_repetition(tmp_path: Path, tune: Tune) -> None:

@@ -119,6 +119,27 @@ def test_values_that_are_derived_are_compared(host: Device, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_values_that_are_derived_from_arrays_of_a_configuration_are_compared(host: Device, tmp_path: Path) -> None:
+    code = """
+    void f(float *sums, const float *x, int ld, int n) {
+        for (int k = 0; k < a; k++) sums[k] = 0;
+        for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) sums[i % a] += x[i * ROW + j];
+    }
+    """
+    arguments = [
+        array("sums", "float32", ["a"], "out"),
+        array("x", "float32", ["n", "n"], strides=["ld", 1]),
+        {"name": "ld", "dtype": "int32"},
+    ]
+    more: dict[str, Any] = {"derive": {"total": "sum(sums)"}, "tolerance": {"total": 0.5}}
+    for row in ("ld", "n"):
+        own = tmp_path / row
+        own.mkdir()
+        file = written(own, code.replace("ROW", row), arguments, {"total": "sum(x)"}, parameters={"a": [1, 2]}, **more)
+        assert ("total" in (failure(file, host, a=2) or "")) is (row == "n")
+
+
+@pytest.mark.slow
 def test_a_kernel_is_stored_once_it_is_right_on_views(tmp_path: Path, tune: Tune) -> None:
     done = tune(product(tmp_path, is_c=True), "8x16x24", "--device", "host", "--repeats", "1")
     assert done.status == 0, done.err

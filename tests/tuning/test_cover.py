@@ -131,7 +131,7 @@ def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_ti
     assert (done.status, "0 configurations serve 0 of 2 sizes" in done.out) == (1, True), done.err
     assert "no valid configuration: 5, 6; `tune validate` shows why" in done.out
     done = tune("cover", file, "50", "--within", "nan")
-    assert (done.status, "--within nan: write a number above 1 and at most 10" in done.err) == (2, True), done.err
+    assert (done.status, "--within 'nan': write a number above 1 and at most 10" in done.err) == (2, True), done.err
 
 
 @pytest.mark.slow

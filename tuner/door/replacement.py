@@ -27,8 +27,9 @@ def run(words: Sequence[str]) -> None:
     if not words or not os.path.isfile(words[0]):
         raise RequestError(f"{quoted(words[0])}: there is no such script; {USAGE}" if words else USAGE)
     script = Path(words[0])
+    text = script.read_bytes()
     try:
-        ast.parse(script.read_bytes(), words[0])
+        ast.parse(b"" if b"\0" in text else text, words[0])  # an archive or byte code runs as it is
     except (SyntaxError, ValueError) as error:
         raise RequestError(f"{shown(script)}: not Python 3: {error}; name a script that calls tune_kernel") from None
     sys.argv[:] = list(words)

@@ -75,7 +75,7 @@ class DraftedArguments:
                 return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
             of_host = self.facts.members(parameter)
             told = [by_value.with_numbers(line, of_host) for line in keys]
-            is_open = any(by_value.is_open([key]) for key, line in zip(keys, told, strict=True) if key == line)
+            is_open = any(by_value.is_open([key]) for key in keys if not by_value.is_told(key, of_host))
             return f"    - {told[0]}{asked(ask) if is_open else ''}" + "".join(f"\n      {line}" for line in told[1:])
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:

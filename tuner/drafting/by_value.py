@@ -21,6 +21,7 @@ Members = Callable[[str], tuple[Member, ...] | None]
 Arrays = Mapping[tuple[str, ...], Sequence[str]]
 OF_CUDA = "struct cudaPitchedPtr { void *ptr; size_t pitch, xsize, ysize; };"
 _EMPTY = "{name: empty, dtype: uint8, value: 0}"
+_FIELD = re.compile(r"( *- \{name: (\w+), [^{}]*\bvalue: )1([,}].*)")  # a line of a draft; 1 stands for any number
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _EXPRESSION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()+*/-]+\))[ \t]*$", re.MULTILINE)
 MOST_MACROS = 5  # that an extent is expanded through
@@ -83,9 +84,14 @@ def is_open(keys: Sequence[str]) -> bool:
     return any(re.search(r"\bvalue: \[?1\b", line) for line in keys)
 
 
+def is_told(field: str, numbers: Mapping[str, str]) -> bool:
+    """Whether the number of a field is that of its name, not a 1 that stands for any."""
+    return (match := _FIELD.fullmatch(field)) is not None and match[2] in numbers
+
+
 def with_numbers(field: str, numbers: Mapping[str, str]) -> str:
     """The line of a field with the number of its name in the place of the 1 that stands for any."""
-    match = re.fullmatch(r"( *- \{name: (\w+), [^{}]*\bvalue: )1([,}].*)", field)
+    match = _FIELD.fullmatch(field)
     return f"{match[1]}{numbers[match[2]]}{match[3]}" if match and match[2] in numbers else field
 
 

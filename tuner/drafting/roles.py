@@ -161,7 +161,8 @@ def is_case(name: str, body: str) -> bool:
 
 def _is_choice(name: str, body: str) -> bool:
     """Whether a constant is itself compared with a number, as in `if (METHOD == 2)`: it chooses among codes."""
-    return re.search(rf"\b{name} [=!] = \d|\b\d\w* [=!] = {name}\b", body) is not None
+    before = r"(?<![-+*/%<>.] )\b"  # a remainder or a sum is compared, not a choice
+    return re.search(rf"{before}{name} [=!] = \d|{before}\d\w* [=!] = {name}\b", body) is not None
 
 
 def is_quantity(name: str, text: str, floats: Collection[str]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from tuner.children import memory
 from tuner.devices.base import Buffer, Device, Library
 from tuner.devices.program import Program
-from tuner.errors import WrongResult
+from tuner.errors import LaunchError, WrongResult
 from tuner.measure.answers.poison import NAN
 from tuner.measure.answers.referee import Referee
 from tuner.measure.images import Images
@@ -57,6 +57,11 @@ class OwnLaunch:
 
     def __call__(self) -> None:
         self._call()
+
+
+def _no_graph(count: int) -> Callable[[], None]:
+    """Raise LaunchError, because a launch on padded copies is never timed."""
+    raise LaunchError(f"no graph of {count} launches on padded copies")
 
 
 class Workbench:
@@ -411,8 +416,11 @@ class Workbench:
         Raises as `verify` does.
         """
         bits, self.bits = self.bits, None  # of the run without padding
+        own = OwnArrays(program, self._kernels)
+        own.bound()
+        call = strided.padded_call(program, {**self.buffers, **own.buffers}, self._kernels)
         try:
-            self.verify(strided.padded_call(program, self.buffers, self._kernels))
+            self.verify(OwnLaunch(call, own, None, 1, _no_graph) if own.buffers else call)
         except WrongResult as error:
             given = ", ".join(f"{name}={value}" for name, value in strided.leading_of(program).items())
             raise WrongResult(f"with {given}: {error}", error.reason) from None

@@ -3,6 +3,7 @@
 A file is replaced as a whole, under a lock. Unreadable lines are preserved, and otherwise ignored.
 """
 
+import functools
 import itertools
 import math
 import os
@@ -101,7 +102,10 @@ class Store:
                 if name == former:
                     more.append(Place(path, name, lambda record: not record.is_of(version)))
         if results is not None:
-            more += [Place(results / f"{name}.jsonl", name) for name in (space.name, *names)]
+            more.append(Place(results / f"{space.name}.jsonl", space.name))
+            others = [(name, path) for name in names if os.path.isfile(path := results / f"{name}.jsonl")]
+            code = functools.cache(lambda: Version.of(space))
+            more += [Place(path, name, lambda record: record.is_of(code())) for name, path in others]
         return Store(space.name, folder, more)
 
     def check_writable(self) -> None:

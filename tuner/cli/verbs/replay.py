@@ -14,7 +14,7 @@ from tuner.quoting import shown
 @click.option(
     "--strategy", metavar="NAME", shell_complete=COMPLETE_STRATEGY, help="Search strategy, as for `tune KERNEL SIZE`."
 )
-@click.option("--budget", metavar="N", help="Real of configurations to try; all if omitted.")
+@click.option("--budget", metavar="N", help="Number of configurations to try; all if omitted.")
 @SEED
 @click.option(
     "--workers",

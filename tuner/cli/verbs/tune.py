@@ -58,7 +58,7 @@ from tuner.quoting import quoted
 @click.option(
     "--budget",
     metavar="N|TIME",
-    help="Real of configurations to try (100), time for the search without the finals (90s, 2m, 1h), or both "
+    help="Number of configurations to try (100), time for the search without the finals (90s, 2m, 1h), or both "
     "(100,2m); all configurations if omitted.",
 )
 @SEED

@@ -51,7 +51,10 @@ _C_CONSTANTS = (
     r"|CHAR_BIT|U?(?:SCHAR|CHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)"
 )
 _OF_C = re.compile(rf"\b(?:{_C_TYPES}|{_C_CONSTANTS})\b")
-_OWN = re.compile(rf"(?:\btypedef\b[^;{{}}]*?|\busing\s+|#\s*define\s+)\b({_C_TYPES}|{_C_CONSTANTS})\b")
+_OWN = re.compile(  # declared by the source itself
+    rf"\btypedef\b[^;{{}}]*?\b({_C_TYPES})\s*[;,[]|(?:\busing\s+|#\s*define\s+)({_C_TYPES}|{_C_CONSTANTS})\b"
+    rf"|\b(?:float|double|int|long|auto)\s+({_C_CONSTANTS})\s*[={{]"
+)
 _REGISTER = re.compile(r"(?:^|[;{(])[ \t]*(?:const\s+)?register\s+\w", re.MULTILINE)
 _ERROR = re.compile(r"^[^\n]*: (?:catastrophic )?error\b", re.MULTILINE)
 _WARNING = re.compile(r"^[^\n]*: warning\b[^\n]*\n(?:[^\n]+\n)*\n*|^Remark: The warnings[^\n]*\n\n?", re.MULTILINE)
@@ -123,7 +126,7 @@ def _in_std(*names: str) -> str:
 def accepted_by_nvcc(text: str) -> list[str]:
     """The options for what nvcc accepts in a CUDA file and NVRTC does not: types and constants of the C library, such
     as `uint` and `INFINITY`, unless the text declares its own, and `register`, which C++17 has no longer."""
-    used = {*_OF_C.findall(text)}.difference(_OWN.findall(text))
+    used = {*_OF_C.findall(text)}.difference(name for own in _OWN.findall(text) for name in own)
     return ["--pre-include=cstdlib"] * bool(used) + ["-Dregister="] * (_REGISTER.search(text) is not None)
 
 

@@ -23,6 +23,7 @@ _WITH_VALUE = re.compile(
     r"(-O|-Xcompiler|-ccbin|--compiler-(?:options|bindir)|-Xlinker|--linker-options|-Xcudafe|-t|--threads|-?-cudart"
     r"|-?-default-stream|-arch|-code|--gpu-(?:architecture|code)|-gencode|--generate-code)(=.*)?"
 )
+_OF_PTXAS = ("-Xptxas", "--ptxas-options")  # their value is for the assembler, which NVRTC has, too
 # Others of nvcc and of host compilers. NVRTC knows none of them.
 _OF_HOST = re.compile(
     r"-O[0-3]|--optimize=.*|-m64|-W[a-z][\w,=+-]*|-?-expt-relaxed-constexpr|-?-forward-unknown-(?:opts|to-host)\S*"
@@ -36,12 +37,19 @@ def of(call: Call) -> tuple[list[str], list[str]]:
     _check_compiler(call)
     options, folders = list[str](), list[str]()
     whole = [str(each) for each in call.compiler_options or ()]
-    given = [word for each in whole for word in ([each] if each.startswith(_INCLUDES) else each.split())]
+    given, is_value = list[str](), False
+    for each in whole:
+        given += [each] if is_value or each.startswith(_INCLUDES) else each.split()
+        is_value = not is_value and bool(given) and _takes_next(call, given[-1])
     position = 0
     while position < len(given):
         option, position = given[position], position + 1
         if call.language == "cuda" and (taken := _WITH_VALUE.fullmatch(option)):
             position += taken[2] is None
+            continue
+        if call.language == "cuda" and option in _OF_PTXAS:
+            options += [option, *given[position : position + 1]]
+            position += 1
             continue
         if call.language == "cuda" and _OF_HOST.fullmatch(option):
             continue
@@ -60,6 +68,12 @@ def of(call: Call) -> tuple[list[str], list[str]]:
     own = [folder for folder in [_of_cupy(call)] if folder is not None]
     existing = [folder for folder in dict.fromkeys([*folders, *map(str, own)]) if Path(folder).is_dir()]  # as compilers
     return [*cpp, *options, *macros.options(call)], existing
+
+
+def _takes_next(call: Call, option: str) -> bool:
+    """Whether the value of an option is the next element of a list of options, blanks and all."""
+    taken = _WITH_VALUE.fullmatch(option) if call.language == "cuda" else None
+    return option in (*_INCLUDES, *_OF_PTXAS) or (taken is not None and taken[2] is None)
 
 
 def added(call: Call) -> tuple[str, ...]:

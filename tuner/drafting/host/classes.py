@@ -43,7 +43,7 @@ def qualified(kind: str, texts: Sequence[str], defined: Collection[str]) -> str:
     """A type with the namespaces and classes in which the first of `texts` that does defines each class of `defined`:
     the name of a kernel is read outside of all of them."""
     return re.sub(
-        r"(?<![\w:])[A-Za-z_]\w*(?!\s*::)",
+        r"(?<![\w:])[A-Za-z_]\w*\b(?!\s*::)",
         lambda name: f"{_scope(name[0], texts)}{name[0]}" if name[0] in defined else name[0],
         kind,
     )

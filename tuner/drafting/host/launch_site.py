@@ -11,7 +11,6 @@ from tuner.space.sources.tokens import matching
 
 _ZERO = re.compile(r"0(?:x0+|\.0*)?f?|false")
 _CLEARING = tuple(f"{make}Memset{end}" for make in ("cuda", "hip") for end in ("", "Async"))
-_COPYING = tuple(f"{make}Memcpy{end}" for make in ("cuda", "hip") for end in ("", "Async"))
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,26 @@ def pointed_to(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_cleared(launch: LaunchSite, words: Sequence[str]) -> bool:
-    """Whether the launching function sets the array that it passes as `words` to zero, and copies nothing to it from
-    there to the launch."""
-    before = {name: _last(launch, name, words) for name in (*_CLEARING, *_COPYING)}
-    cleared, given = max((before[name] for name in _CLEARING), key=lambda found: found[0])
-    is_zero = len(given) > 1 and len(given[1]) == 1 and _ZERO.fullmatch(given[1][0]) is not None
-    return is_zero and cleared > max(before[name][0] for name in _COPYING)
+    """Whether the launching function surely sets the array that it passes as `words` to zero, and does not name it from
+    there to the launch, as another launch or a copy that writes it would."""
+    cleared, given = max((_last(launch, name, words) for name in _CLEARING), key=lambda found: found[0])
+    if len(given) < 2 or len(given[1]) != 1 or _ZERO.fullmatch(given[1][0]) is None:
+        return False
+    function, end = launch.function, launch.position
+    body, depths = function.body, function.depths
+    rest = body[matching(body, cleared + 1) : end]
+    return words[-1] not in rest and min(depths[cleared:end]) >= depths[cleared]
+
+
+def _without_cast(words: Sequence[str], count: int) -> list[str]:
+    """The last words of an argument, without a cast before them; empty if they are a member of something else."""
+    before = words[: len(words) - count]
+    return [] if before and before[-1] in (".", ">", "->") else [*words[len(before) :]]
 
 
 def _last(launch: LaunchSite, name: str, words: Sequence[str]) -> tuple[int, list[list[str]]]:
     """The last call of a function before the launch whose first argument is `words`, perhaps with a cast: its position
     and arguments; -1 without one."""
     every = [(at, given) for at, given in launch.function.calls(name) if at < launch.position and given]
-    found = [(at, given) for at, given in every if given[0][len(given[0]) - len(words) :] == [*words]]
+    found = [(at, given) for at, given in every if _without_cast(given[0], len(words)) == [*words]]
     return found[-1] if found else (-1, [])

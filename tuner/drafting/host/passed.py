@@ -106,18 +106,20 @@ def of_members(program: HostProgram, steps: Sequence[Prototype], name: str) -> d
         names = [each.name for each in step.parameters or ()]
         for site in launches(program, step.name, len(names)) if name in names else ():
             words = site.arguments[names.index(name)] if names.index(name) < len(site.arguments) else ()
-            found.append({*_members(site.function, words[0]).items()} if len(words) == 1 else set())
+            found.append({*_members(site, words[0]).items()} if len(words) == 1 else set())
     return dict(set.intersection(*found)) if found else {}
 
 
-def _members(function: HostFunction, name: str) -> dict[str, str]:
-    """The numbers that a function assigns to members of a variable, as text, by member; without those to which it
-    assigns anything else, too."""
+def _members(site: LaunchSite, name: str) -> dict[str, str]:
+    """The numbers that members of a variable have at a launch, as text, by member; without those to which its function
+    assigns anything else, or which it may leave as they are."""
     found = dict[str, str]()
-    for path, every in function.assignments.items():
+    for path, every in site.function.assignments.items():
         variable, _, member = path.partition(".")
         texts = {match[1] if (match := _NUMBER.fullmatch("".join(each.words))) else "" for each in every}
-        if variable == name and member.isidentifier() and len(texts) == 1 and "" not in texts:
+        earlier = [each for each in every if each.position < site.position]
+        is_certain = any(site.function.is_certain(each, site.position) for each in earlier)
+        if variable == name and member.isidentifier() and is_certain and len(texts) == 1 and "" not in texts:
             found[member] = texts.pop()
     return found
 

@@ -149,7 +149,7 @@ def _likely(code: str, name: str, value: int) -> tuple[int, ...]:
     if name not in _COMPARED_WITH_NUMBER.findall(code):
         return around(value)
     uses = re.sub(rf"^[ \t]*#[ \t]*(?:define|undef|ifn?def)[ \t]+{name}\b.*$", "", code, flags=re.MULTILINE)
-    compared = rf"\b{name}\s*[=!]=\s*(\d+)[uU]?\b(?![.\w])"
+    compared = rf"(?<![-+*/%<>] )(?<![-+*/%<>])\b{name}\s*[=!]=\s*(\d+)[uU]?\b(?![.\w])"
     numbers = {value, *map(int, re.findall(compared, uses))}
     is_choice = len(numbers) > 1 and re.search(rf"\b{name}\b", re.sub(compared, "", uses)) is None
     return tuple(sorted(numbers)) if is_choice else around(value)

@@ -38,8 +38,9 @@ def text(target: Target, name: str) -> str:
     found = {file: definitions.of(content, names, with_defaults=names) for file, content in before.items()}
     defined = frozenset[str]().union(*(each.names for each in found.values()))
     if not defined:
-        listed = shown(", ".join(file.name for file in before)) or "no file of yours"
-        raise RequestError(f"--to patch: {listed} defines no parameter of {space.name}; use --to header")
+        listed = shown(", ".join(file.name for file in before))
+        what = f"{listed} defines no" if listed else "no file of yours defines a"
+        raise RequestError(f"--to patch: {what} parameter of {space.name}; use --to header")
     after = {file: each.replaced(before[file], values) for file, each in found.items()}
     if before == after:
         listed = shown(", ".join(sorted(defined)))

@@ -7,7 +7,6 @@ right there.
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +55,7 @@ def padded_call(program: Program, buffers: Mapping[str, Buffer], kernels: BenchK
     leading = leading_of(program)
     names = {**program.scope.sizes, **leading}
     inputs = {a.name for a in op.arrays if a.role == "in"}
-    arrays = [_PaddedArray(program, a, buffers.get(a.name), kernels, names) for a in op.arrays]
+    arrays = [_PaddedArray(program, a, buffers[a.name], kernels, names) for a in op.arrays]
 
     def call() -> None:
         scratch = _Scratch(device)
@@ -126,12 +125,11 @@ class _PaddedArray:
         self,
         program: Program,
         argument: Argument,
-        whole: Buffer | None,
+        whole: Buffer,
         kernels: BenchKernels,
         names: Mapping[str, int],
     ) -> None:
-        """`whole` is the array without padding; None if it is private to the configuration, so that nothing compares
-        it."""
+        """`whole` is the array without padding."""
         self._device: Device = program.device
         self._guard = INPUT_GUARD if argument.role == "in" else OUTPUT_GUARD
         shape, size = program.shapes[argument.name], dtype(argument, program.scope).itemsize
@@ -141,9 +139,6 @@ class _PaddedArray:
         self._buffer = self._device.allocate(_elements(argument, shape, names) * size)
         self.handle = self._buffer.handle
         row = size * (shape[-1] if shape else 1)
-        self._private: Buffer | None = None
-        if whole is None:
-            whole = self._private = self._device.allocate(size * math.prod(shape), guard=0)
         lay = functools.partial(kernels.lay, self._buffer, whole, self._axes, row)
         self._out, self._back, self._erase = lay(Lay.OUT), lay(Lay.BACK), lay(Lay.FILL, self._guard)
         self._checks = [
@@ -153,8 +148,6 @@ class _PaddedArray:
 
     def fill(self) -> None:
         """Write the padding and the guards, and copy the elements."""
-        if self._private is not None:
-            self._device.fill(self._private.handle, NAN, self._private.nbytes)
         self._device.fill(self._buffer.whole, self._guard, self._buffer.nbytes + 2 * GUARD)
         self._out()
 

@@ -31,7 +31,10 @@ _OF_COMPILERS = re.compile(
     r"|host_(?:config|defines)|math_constants|mma|nvml|nvrtc|nvToolsExt|CL/\w+)\.h"
     r"|(?:thrust|cub|cuda/std)/[\w/]+(?:\.c?uh|\.h)?"
 )
-_OF_CUDA = re.compile(r"(?:thrust|cub|cuda|cute|cutlass|cooperative_groups|nv|crt)/.*|(?:cu|nv|nccl)\w*\.h(?:pp)?")
+_OF_CUDA = re.compile(
+    r"(?:thrust|cub|cuda|cute|cutlass|cooperative_groups|nv|crt)/.*"
+    r"|(?:cu(?:blas|Complex|da|dnn|dss|fft|file|pti|rand|solver|sparse|tensor)|nv|nccl)\w*\.h(?:pp)?"
+)
 _HAS_INCLUDE = re.compile(r'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
