@@ -240,11 +240,11 @@ class ConfigLists:
 
 
 def _product(*given: Sequence[Any]) -> list[Any]:
-    return [*itertools.islice(itertools.product(*given), MOST_VALUES)]
+    return [*itertools.islice(itertools.product(*(each[:MOST_VALUES] for each in given)), MOST_VALUES)]
 
 
 def _zipped(*given: Sequence[Any]) -> list[Any]:
-    return [*zip(*given, strict=False)]
+    return [*zip(*(each[:MOST_VALUES] for each in given), strict=False)]
 
 
 _LISTS: dict[str, Callable[..., Any]] = {"range": range, "product": _product, "zip": _zipped}
