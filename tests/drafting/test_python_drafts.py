@@ -569,3 +569,65 @@ def test_a_draft_reads_loops_of_configurations_in_another_file_and_what_the_laun
     assert (drafted["parameters"], drafted["grid"]) == (expected, ["ceil_div(n, BLOCK)"])
     assert drafted["operation"]["sizes"].keys() == {"n"}
     assert drafted["operation"]["options"].keys() == {"limit"}
+
+
+CALLED = """\
+import torch
+import triton
+import triton.language as tl
+
+WIDTHS = [2**n for n in range(5, 8)]
+
+
+@triton.jit
+def rows(acc, keys, ends, first, width, CASE: tl.constexpr, BLOCK: tl.constexpr):
+    at = first + tl.arange(0, BLOCK)
+    end = tl.load(ends)
+    if CASE == 2:
+        keys += width
+    part = tl.load(keys + at[:, None] * width, mask=at[:, None] < end, other=0.0)
+    return acc + tl.exp(tl.sum(part, axis=0)), end
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": w}) for w in WIDTHS], key=["n"])
+@triton.jit
+def total(out, bias, keys, ends, n, width, SCALED: tl.constexpr, CASE: tl.constexpr, HEAD: tl.constexpr,
+          BLOCK: tl.constexpr):
+    columns = tl.arange(0, HEAD)
+    acc = tl.zeros((HEAD,), dtype=tl.float32)
+    for first in range(0, n, BLOCK):
+        acc, end = rows(acc, keys + columns[None, :], ends, first, width, CASE, BLOCK)
+    tl.store(out + tl.program_id(0) * width + columns, acc * (2 if SCALED else 1), mask=columns < width)
+    i = tl.arange(0, BLOCK)
+    tl.store(bias + (i % n)[:, None] * width + columns[None, :], 0.0, mask=columns[None, :] < width)
+
+
+def run(q, keys, ends, causal=False):
+    batch, dim = q.shape
+    head = dim
+    out = torch.empty_like(q)
+    case = 2 if causal else 1
+    total[(len(ends) * 2,)](out, bias, keys, ends, n, width, SCALED=True, CASE=case, HEAD=head)
+"""
+
+
+def test_what_called_functions_do_counts_as_the_kernel_itself(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, CALLED, "total")
+    space = yaml.safe_load(draft)
+    arguments = {each["name"]: each for each in space["operation"]["arguments"]}
+    assert arguments["keys"]["role"] == "in"
+    assert arguments["keys"]["dtype"] == "real"
+    assert arguments["ends"]["dtype"] == "int32"
+    assert "indices are compared with it" in draft
+    assert "tl.exp is approximate" in draft
+    # HEAD is an extent of an array under another name of the host, CASE a number of a case and no real option.
+    assert arguments["out"]["shape"] == ["batch", "HEAD"]
+    assert "HEAD" in space["operation"]["sizes"]
+    assert space["parameters"]["CASE"] == [1]
+    assert "it is also compared with 2" in draft
+    assert space["parameters"]["BLOCK"] == [32, 64, 128]
+    assert "options" not in space["operation"]
+    # Addresses tell likely extents, and the question about the grid has the host's.
+    assert arguments["bias"]["shape"] == ["n", "width"]
+    assert "the extents of bias?" in draft
+    assert "the host has (len(ends) * 2,)" in draft

@@ -233,6 +233,10 @@ class ConfigLists:
             both = [self._value(each, names) for each in (node.left, node.right)]
             if all(isinstance(each, list) for each in both):
                 return both[0] + both[1]
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            passes = [*self._loops(node.generators, names)]
+            values = [self._value(node.elt, each) for each in passes]
+            return node if not passes or any(isinstance(each, ast.AST) for each in values) else values
         try:
             return expressions.parse(ast.unparse(node)).evaluate(dict(names))
         except (ExpressionError, KeyError, TypeError, ArithmeticError):

@@ -21,6 +21,7 @@ USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel 
 BLOCKS = (64, 128, 256)  # of a constant without any
 FLAG = (False,)  # of a constant that is a condition
 MOST_PRUNING = 24  # lines of the function that leaves out configurations
+MOST_LETTERS = 160  # of the host's grid in a question
 
 
 class PythonDraft:
@@ -120,12 +121,18 @@ class PythonDraft:
         told = None if self.roles.shapes is None else self.roles.shapes.dtype(array)
         if array in self.roles.pointers.indices:
             ask = "what do these indices hold? such as `fill: {integers: [0, n - 1]}`"
-            return told or "int32", ask if told else f"int32 or int64? {ask}"
-        return told or "real", ""
+        elif array in self.roles.pointers.limits:
+            ask = "indices are compared with it: what does it hold? such as `fill: {integers: [0, n]}`"
+        else:
+            return told or "real", ""
+        return told or "int32", ask if told else f"int32 or int64? {ask}"
 
     def _likely_shape(self, array: str) -> list[str]:
         named = (self.roles.shapes and self.roles.shapes.likely_shape(array)) or []
-        return [*named, *self.roles.sizes[:1] * (self._least_axes(array) - len(named))]
+        least = self._least_axes(array)
+        if addressed := self.roles.likely_extents.of(array, max(least, len(named))):
+            return addressed
+        return [*named, *self.roles.sizes[:1] * (least - len(named))]
 
     def _least_axes(self, array: str) -> int:
         """How many axes an array has at least, since the kernel gets strides of it."""
@@ -165,27 +172,31 @@ class PythonDraft:
         each = ", ".join(f"{name}: ..." for name in outputs) or "y: ..."
         ask = f"what must the outputs hold? such as {{{each}}} with NumPy's words, or {{python: check.py:expected}}"
         types = {name: self._dtype(name)[0] for name in outputs}
-        return [f"  reference: none{asked(ask)}", *rounding.remarks(self.roles.function.node, types)]
+        return [f"  reference: none{asked(ask)}", *rounding.remarks(self.roles.node, types)]
 
     def _grid(self) -> str:
         if self.roles.grid is not None and (extents := self.roles.grid.extents(self.roles.sizes)) is not None:
             return f"[{', '.join(word(self.roles.in_sizes(each)) for each in extents)}]"
-        likely = program_grid.guessed(self.roles.function.node)
+        likely = program_grid.guessed(self.roles.node)
         each = ", ".join(map(word, likely or ["1"]))
-        return f"[{each}]{asked('how many programs in x, y, z? such as ceil_div(n, BLOCK)')}"
+        host = "" if self.roles.grid is None else " ".join(self.roles.grid.text.split())
+        such = f"the host has {host}" if 0 < len(host) <= MOST_LETTERS else "such as ceil_div(n, BLOCK)"
+        return f"[{each}]{asked(f'how many programs in x, y, z? {such}')}"
 
     def _parameters(self) -> Iterator[str]:
         values: dict[str, Any] = dict(self.roles.told.values)
         known = {*values, *self.roles.sizes, *self.roles.told.heuristics, *self.roles.deduced, *self.roles.kinds}
         known |= {o.name for o in self.roles.options} | self.roles.unread
-        conditions = usage.conditions(self.roles.function.node)
-        stages = usage.stages(self.roles.function.node)
+        conditions = usage.conditions(self.roles.node)
+        stages = usage.stages(self.roles.node)
         for constant in self.roles.function.constants:
             is_passed = self.roles.launch is not None and constant.name in self.roles.launch.passed
             if constant.name in known or is_stride(constant) or (constant.has_default and not is_passed):
                 continue
             literal = self.roles.literal(constant.name)
-            usual: tuple[Any, ...] = FLAG if constant.name in conditions else BLOCKS
+            usual: tuple[Any, ...] = (
+                FLAG if constant.name in conditions else self.roles.cases.get(constant.name, BLOCKS)
+            )
             usual = USUAL["num_stages"] if constant.name in stages else self._texts(constant.name)[:1] or usual
             values[constant.name] = (literal,) if isinstance(literal, bool | int | float | str) else usual
         yield "parameters:"
@@ -193,7 +204,9 @@ class PythonDraft:
             is_guess = name not in self.roles.told.values
             left = ", ".join(sorted(self.roles.absent.flagged.get(name, ())))
             without = f" where it is true, `arguments:` have {left}" if left else ""
-            others = ", ".join(text for text in self._texts(name) if text not in each)
+            others = ", ".join(
+                str(case) for case in (*self._texts(name), *self.roles.cases.get(name, ())) if case not in each
+            )
             others = f" it is also compared with {others}, which may compute something else" if others else ""
             ask = asked(f"which values may {name} have?{without}{others}") if is_guess else ""
             yield f"  {word(name)}: [{', '.join(map(_value, each))}]{ask}"

@@ -95,6 +95,20 @@ class PythonGrid:
         usual = defaults(launch.around)
         absent |= {n for n, v in usual.items() if isinstance(v, ast.Constant) and v.value is None} - self._known.keys()
         self.value = HostNames(launch.around, launch.line, absent).value
+        for given, name in [*self._known.items()]:  # another name of what is passed: `HEAD = dim`
+            passed = launch.passed[name]
+            while (
+                isinstance(passed, ast.Name)
+                and isinstance(other := self.value(passed), ast.Name)
+                and other is not passed
+            ):
+                passed = other
+                self._known.setdefault(other.id, self._known[given])
+
+    @property
+    def text(self) -> str:
+        """The host's grid, as it is written."""
+        return ast.unparse(self.value(self._launch.grid))
 
     def extents(self, sizes: Collection[str]) -> list[str] | None:
         """The number of blocks along each axis as expressions of a space; None if one is none. `sizes` are those of the
@@ -113,7 +127,9 @@ class PythonGrid:
         if value is self._launch.passed[name] and not isinstance(value, ast.Call | ast.BinOp):
             return None
         own = ast.unparse(self._launch.passed[name])
-        text = self._translated(value, {text: each for text, each in self._known.items() if text != own})
+        text = self._translated(
+            value, {text: each for text, each in self._known.items() if text != own and each != name}
+        )
         return text if text is not None and names_in(ast.parse(text)) else None
 
     def word(self, node: ast.expr) -> str | None:

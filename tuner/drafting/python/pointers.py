@@ -25,16 +25,29 @@ class Pointers:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self._assigned.setdefault(name, []).append(value)
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                    for target, value in zip(targets, values, strict=False):
+                        if isinstance(target, ast.Name):
+                            self._assigned.setdefault(target.id, []).append(value)
                 case ast.AugAssign(target=ast.Name(id=name), op=how, value=value):
                     # The address that `p += stride` gives begins where `p` does, not at `stride`.
                     self._assigned.setdefault(name, []).append(ast.BinOp(ast.Name(name, ast.Load()), how, value))
         self.read, self.written, self.passed, self.accumulated = set[str](), set[str](), set[str](), set[str]()
         self.indices = set[str]()  # what they hold is a part of addresses
+        self.limits = set[str]()  # indices are compared with what they hold, or loops end at it
         self.addressing = set[str]()  # all names that addresses read
         self.factors: dict[str, str] = {}  # those by which indices are multiplied, as strides are: of which array
         for node in ast.walk(function):
             if isinstance(node, ast.Call):
                 self._call(node)
+        for node in ast.walk(function):
+            match node:
+                case ast.Compare(left=left, comparators=others):
+                    sides = [left, *others]
+                    is_of_index = any(map(self._is_of_index, sides))
+                    self.limits |= {a for side in sides if is_of_index for a in self._elements(side)}
+                case ast.Call(func=func, args=args) if last_word(func) == "range":
+                    self.limits |= {a for each in args for a in self._elements(each)}
 
     @property
     def all(self) -> set[str]:
@@ -106,6 +119,27 @@ class Pointers:
                 case ast.BinOp() | ast.UnaryOp() | ast.IfExp() | ast.Subscript():
                     queue += ast.iter_child_nodes(node)
         self.addressing |= known
+        return found
+
+    def _is_of_index(self, node: ast.expr) -> bool:
+        """Whether an expression is an index: addresses read its name, or it has a range or the number of a program."""
+        calls = {last_word(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+        return bool(calls & {"arange", "program_id"}) or bool(names_in(node) & self.addressing & self._assigned.keys())
+
+    def _elements(self, node: ast.expr) -> set[str]:
+        """The parameters of which an expression has elements as they are, also by sums and names."""
+        found, known, queue = set[str](), set[str](), list[ast.AST]([node])
+        while queue:
+            match each := queue.pop():
+                case ast.Name(id=name) if name not in known:
+                    known.add(name)
+                    queue += self._assigned.get(name, [])
+                case ast.Call(func=ast.Attribute(attr=name, value=value)) if name == "to":
+                    queue.append(value)
+                case ast.Call(func=ast.Attribute(attr="load"), args=[first, *_]):
+                    found |= self._begins(first)
+                case ast.BinOp(op=ast.Add() | ast.Sub()) | ast.Subscript():
+                    queue += ast.iter_child_nodes(each)
         return found
 
     def _is_descriptor(self, node: ast.expr) -> bool:

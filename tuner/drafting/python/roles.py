@@ -9,6 +9,8 @@ from typing import Any
 from tuner.drafting.python import configs, launches, usage
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_shapes import HostShapes
+from tuner.drafting.python.inlining import inlined
+from tuner.drafting.python.likely_extents import LikelyExtents
 from tuner.drafting.python.pointers import Pointers
 from tuner.drafting.python.syntax import filled
 from tuner.lockless import cached_property
@@ -24,10 +26,11 @@ class Roles:
     def __init__(self, function: JitFunction, tree: ast.Module, file: Path) -> None:
         """`tree` is the content of the function's file."""
         self.function = function
-        self.pointers = Pointers(function.node, [each.name for each in function.arguments])
         definitions = PythonDefinitions(tree, file)
+        self.node = inlined(function.node, definitions)
+        self.pointers = Pointers(self.node, [each.name for each in function.arguments])
         self.told = configs.of(function.node, tree, definitions)
-        self.texts = usage.texts(function.node, definitions)
+        self.texts, self.cases = usage.texts(self.node), usage.cases(self.node)
         self.launch = launches.of(tree, function.name, [p.name for p in function.parameters], file)
         self.absent = absent(function.node)
         self.grid = launches.PythonGrid(self.launch, self.absent.all) if self.launch is not None else None
@@ -48,9 +51,9 @@ class Roles:
     @cached_property
     def sizes(self) -> list[str]:
         """The numbers that are sizes: those that Triton tunes again for, and those that bound indices."""
-        real = usage.real(self.function.node)
+        real = usage.real(self.node)
         numbers = [p.name for p in self.scalars if p.name not in self.computed and p.name not in real]
-        bounding = usage.compared(self.function.node) | usage.divisors(self.function.node)
+        bounding = usage.compared(self.node) | usage.divisors(self.node)
         if self.shapes is not None:
             bounding |= {n for n in numbers if self.shapes.is_extent(n)}
         bounding |= self.pointers.addressing - self.strides
@@ -63,7 +66,7 @@ class Roles:
     @cached_property
     def strides(self) -> set[str]:
         """The numbers that are strides: by their names, or because indices are multiplied by them."""
-        factors = self.pointers.factors.keys() - usage.compared(self.function.node) - usage.divisors(self.function.node)
+        factors = self.pointers.factors.keys() - usage.compared(self.node) - usage.divisors(self.node)
         real = {p.name for p in self.scalars if self.launch is not None and self.launch.real(p.name) is not None}
         return {p.name for p in self.scalars if is_stride(p) or p.name in factors - real - {*self.told.key}}
 
@@ -73,7 +76,7 @@ class Roles:
         passed = {*self.launch.passed} if self.launch is not None else set[str]()
         constants = {c.name for c in self.function.constants if not c.has_default} - passed
         known = {*self.sizes, *self.computed, *self.deduced, *self.told.values, *self.told.heuristics, *self.strides}
-        read = {n.id for n in ast.walk(self.function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        read = {n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         return {*(p.name for p in self.scalars), *constants} - read - known
 
     @cached_property
@@ -91,15 +94,22 @@ class Roles:
     @cached_property
     def kinds(self) -> list[str]:
         """The constants that are types: `x.to(KIND)`."""
-        used = usage.types(self.function.node)
+        used = usage.types(self.node)
         return [c.name for c in self.function.constants if c.name in used and not c.has_default]
+
+    @cached_property
+    def likely_extents(self) -> LikelyExtents:
+        """The extents of arrays, as addresses tell them."""
+        told = {p.name: self.shapes.stride(p.name) for p in self.function.parameters} if self.shapes else {}
+        known = {name: stride for name, stride in told.items() if stride is not None}
+        return LikelyExtents(self.node, self.sizes, self.likely_strides | known)
 
     def _constant_sizes(self, bounding: set[str]) -> list[str]:
         """The constants that are sizes."""
         chosen = {*self.told.values, *self.told.heuristics, *self.deduced}
         constants = [c.name for c in self.function.constants if c.name not in chosen and not is_stride(c)]
-        flags, bounding = usage.conditions(self.function.node), bounding & usage.bounds(self.function.node)
-        whole = (usage.divisors(self.function.node) | self.pointers.addressing) - usage.extents(self.function.node)
+        flags, bounding = usage.conditions(self.node), bounding & usage.bounds(self.node)
+        whole = (usage.divisors(self.node) | self.pointers.addressing) - usage.extents(self.node)
         in_shapes = set[str]() if self.shapes is None else {*self.shapes.names()}
         told = {n for n in constants if self.shapes is not None and (n in in_shapes or self.shapes.is_extent(n))}
         return [n for n in constants if n in {*self.told.key, *bounding, *whole, *told} and n not in flags]
@@ -140,9 +150,10 @@ class Roles:
     @cached_property
     def options(self) -> list[JitParameter]:
         """The numbers that are real: `eps`, `alpha`, and constants that are neither extents nor conditions."""
-        function, others = self.function.node, {*self.sizes, *self.computed}
+        function, others = self.node, {*self.sizes, *self.computed}
         chosen = {*self.told.values, *self.told.heuristics, *self.deduced, *self.kinds, *others, *self.texts}
         chosen |= usage.conditions(function) | usage.extents(function) | usage.stages(function) | self.unread
+        chosen |= self.cases.keys()
         reals = [c for c in self.function.constants if c.name not in chosen and not is_stride(c) and not c.has_default]
         return [*(p for p in self.scalars if p.name not in {*others, *self.strides, *self.unread}), *reals]
 

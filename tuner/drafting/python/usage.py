@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.syntax import last_word, names_in
-
-MOST_CALLS = 2  # functions in each other that a kernel calls
 
 _BLOCKED = ("arange", "range", "static_range", "zeros", "full", "cdiv", "reshape", "view", "broadcast_to")  # of Triton
 
@@ -38,23 +35,26 @@ def types(node: ast.FunctionDef) -> set[str]:
     return found
 
 
-def texts(node: ast.FunctionDef, definitions: PythonDefinitions, depth: int = 0) -> dict[str, tuple[str, ...]]:
-    """The texts with which each name is compared, also as a parameter of a function that the kernel calls."""
+def texts(node: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
+    """The texts with which each name is compared."""
     found: dict[str, tuple[str, ...]] = {}
     for each in ast.walk(node):
         match each:
             case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant(value=str(text))]):
                 found[name] = (*found.get(name, ()), text)
-            case ast.Call(func=ast.Name(id=called), args=args, keywords=keywords) if depth < MOST_CALLS:
-                where, functions = definitions.of(called)
-                for function in functions:
-                    if isinstance(function, ast.FunctionDef):
-                        inner = texts(function, where, depth + 1)
-                        given = zip((a.arg for a in function.args.args), args, strict=False)
-                        for name, value in (*given, *((k.arg or "", k.value) for k in keywords)):
-                            if isinstance(value, ast.Name) and name in inner:
-                                found[value.id] = (*found.get(value.id, ()), *inner[name])
     return {name: tuple(dict.fromkeys(texts)) for name, texts in found.items()}
+
+
+def cases(node: ast.FunctionDef) -> dict[str, tuple[int, ...]]:
+    """The whole numbers with which each name is compared by == or !=, as numbers of cases are."""
+    found: dict[str, tuple[int, ...]] = {}
+    for each in ast.walk(node):
+        match each:
+            case ast.Compare(
+                left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=int(number))]
+            ) if not isinstance(number, bool):
+                found[name] = (*found.get(name, ()), number)
+    return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
 
 
 def real(node: ast.FunctionDef) -> set[str]:
