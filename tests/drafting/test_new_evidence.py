@@ -57,13 +57,50 @@ PROGRAMS = {
         "for (int i = 0; i < rows; i += blockDim.x) { int k = i + threadIdx.x; if (k < rows) y[at[k]] = 0; }"
         "for (int i = 0; i < len; i += blockDim.x) { int k = i + threadIdx.x; if (k < len) y[0] += x[k]; }"
         "len = blockDim.x; }",
-        ["guesses: y, x, at"],
+        ["guess: y;", "name: at, dtype: int32, shape: [rows]"],
     ),
     "rows of blocks, whose number a stride tells": (
         "__global__ void f(float *y, const float *x, int batch, int size, int channels) { int b = blockIdx.x;"
         "for (int i = threadIdx.x; i < size * channels; i += blockDim.x) { int s = i / channels, c = i % channels;"
         "y[b * size * channels + size * c + s] = x[c * batch * size + b * size + s]; } }",
         ["name: y, dtype: float32, shape: [batch, channels, size]", "grid: [batch]\n"],
+    ),
+    "indices that are clamped, in rows that may be padded": (
+        "#define TX 32\n#define TY 8\n__global__ void f(float *out, const float *in, int nx, int ny, int pitch) {"
+        "__shared__ float tile[TY][TX]; int gx = blockIdx.x * TX + threadIdx.x, gy = blockIdx.y * TY + threadIdx.y;"
+        "for (int y = threadIdx.y; y < TY; y += TY) { int sx = gx - 1, sy = gy - 1; sx = max(0, min(nx - 1, sx));"
+        "sy = max(0, min(ny - 1, sy)); tile[y][threadIdx.x] = in[sy * pitch + sx]; } __syncthreads();"
+        "if (gx < nx && gy < ny) out[gy * pitch + gx] = tile[threadIdx.y][threadIdx.x]; }",
+        ["arguments:\n", "in_, dtype: float32, shape: [ny, pitch]", "grid: [ceil_div(nx, TX), ceil_div(ny, TY)]\n"],
+    ),
+    "variables of one name, and bytes of two arrays": (
+        "extern __shared__ char both[];\n__global__ void f(const float *x, int n, int bins, float *sums, int *counts) {"
+        "float *s = (float *)both; int *c = (int *)&s[bins];"
+        "for (int b = threadIdx.x; b < bins; b += blockDim.x) { s[b] = 0; c[b] = 0; } __syncthreads();"
+        "for (int i = threadIdx.x; i < n; i += blockDim.x) { int b = (int)x[i];"
+        "if (b >= 0 && b < bins) { atomicAdd(&s[b], x[i]); atomicAdd(&c[b], 1); } } __syncthreads();"
+        "for (int b = threadIdx.x; b < bins; b += blockDim.x) { atomicAdd(&sums[b], s[b]);"
+        "atomicAdd(&counts[b], c[b]); } }"
+        "\nvoid run(const float *x, int n, int bins, float *sums) { unsigned long long *kept; int *counts;"
+        "cudaMalloc(&counts, bins * sizeof *counts); size_t bytes = bins * (sizeof(float) + sizeof(int));"
+        "f<<<1, 256, bytes>>>(x, n, bins, sums, counts); }",
+        ["sums, dtype: float32, shape: [bins]", "counts, dtype: int32, shape: [bins]", "shared_memory: 8 * bins\n"],
+    ),
+    "small matrices, several in a block": (
+        "#define N 4\n#define EACH 32\n__global__ void f(double *y, const double *a, int batch) {"
+        "__shared__ double m[EACH][N][N]; int which = threadIdx.x / N, row = threadIdx.x % N;"
+        "int b = blockIdx.x * EACH + which; if (b < batch)"
+        "for (int c = 0; c < N; c++) m[which][row][c] = a[(b * N + row) * N + c]; __syncthreads();"
+        "if (b < batch) for (int c = 0; c < N; c++) y[(b * N + row) * N + c] = m[which][c][row]; }"
+        "\nvoid run(double *y, const double *a, int n) { f<<<(n + EACH - 1) / EACH, EACH * N>>>(y, a, n); }",
+        ["a, dtype: float64, shape: [batch, 4, 4]", "block: [EACH * 4]\n", "grid: [ceil_div(batch, EACH)]\n"],
+    ),
+    "a loop in steps, and what is left over": (
+        "#define PARTS 4\n__global__ void f(float *y, const float *x, int cols) { int k = threadIdx.x;"
+        "for (; k + 32 * (PARTS - 1) < cols; k += 32 * PARTS)"
+        "for (int u = 0; u < PARTS; u++) y[blockIdx.x] += x[k + 32 * u];"
+        "for (; k < cols; k += 32) y[blockIdx.x] += x[k]; }",
+        ["x, dtype: float32, shape: [cols]"],
     ),
     "a comparison that does not leave": (
         "__global__ void f(float *y, int start, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"

@@ -155,6 +155,8 @@ class ChosenKnobs(ChosenSizes):
     def _of_host(self, step: Prototype, axis: int, found: Collection[str]) -> str:
         """The block size on an axis as the host has it, over the knobs `found`; empty if it has others."""
         extent = self.launched.block_by_macros(self.steps.index(step), axis)
+        fixed = {name: number for name, number in self.fixed.items() if name not in found}
+        extent = re.sub(r"[A-Za-z_]\w*", lambda name: str(fixed.get(name[0], name[0])), extent)
         names = {*re.findall(r"[A-Za-z_]\w*", extent)}
         return extent if names and names <= {*found} else ""
 

@@ -125,6 +125,12 @@ class Reader:
         if word in _CASTS and ">" in words[start:]:
             self.at = start + words[start:].index(">") + 1
             return self._factor()
+        if word == "sizeof" and self._next() != "(":  # of an expression, as in `sizeof *x`
+            end = self.at
+            while end < len(words) and words[end] == "*":
+                end += 1
+            inner, self.at = words[self.at : end + 1], end + 1
+            return self._scope.called(word, inner, self._depth + 1) or atom(" ".join(words[start : self.at]))
         while self._next() == ".":
             self.at += 2
         if self._next() == "(":

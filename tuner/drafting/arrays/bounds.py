@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.drafting.polynomials import Monomial, Polynomial, added, bare
+from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times
 
 if TYPE_CHECKING:
     from tuner.drafting.arrays.indices import Indices
@@ -22,6 +22,7 @@ class IndexBounds:
 
     def __init__(self, indices: Indices, sizes: Sequence[str]) -> None:
         self._remainders, self._sizes, self._unsteady = indices.remainders, sizes, indices.unsteady
+        self._clamped, self._lasts = indices.clamped, indices.lasts
         self.less = list[tuple[Polynomial, list[str]]]()
         self._extents, self._added = defaultdict[Key, set[tuple[str, ...]]](set), defaultdict[Key, set[int]](set)
         self._compared, self._in_sums = set[Key](), set[Key]()
@@ -70,8 +71,27 @@ class IndexBounds:
             return None
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._remainders:
             return self._product(self._remainders[only[0]][1], number=0)
-        found = self._extents.get(_key(index), set()) if _key(index) not in self._ambiguous else ()
+        if not more and len(only) == 1 and index[only] == 1 and only[0] in self._clamped:
+            products = (self._product(limit, number=0) for limit in self._clamped[only[0]])
+            of_limits = {tuple(product) for product in products if product is not None}
+            return list(of_limits.pop()) if len(of_limits) == 1 else None
+        found = self._extents.get(_key(index), set()) if _key(index) not in self._ambiguous else set()
+        if not found and (last := self._with_lasts(index)) != index and _key(last) not in self._ambiguous:
+            within = last.get((), 0) <= min(self._added.get(_key(last), {-1}))
+            found = self._extents.get(_key(last), set()) if within else set()
         return list(next(iter(found))) if len(found) == 1 else None
+
+    def _with_lasts(self, index: Polynomial) -> Polynomial:
+        """The largest value of an index that loop variables have counted up: `i + 3 * n` for `i + k * n` and k < 4."""
+        total: Polynomial = {}
+        for product, factor in index.items():
+            names = [name for name in product if name in self._lasts]
+            part: Polynomial = {product: factor}
+            if len(names) == 1 and factor > 0 and product.count(names[0]) == 1:
+                rest = tuple(name for name in product if name != names[0])
+                part = times({rest: factor}, self._lasts[names[0]])
+            total = added(total, part)
+        return total
 
     def excess(self, index: Polynomial, beyond: int) -> int | None:
         """How far an index, plus the constant `beyond`, may exceed its compared bound; None if ambiguous."""

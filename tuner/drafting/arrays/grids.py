@@ -103,10 +103,15 @@ class Grids:
 
     def _blocks(self, indices: Indices, axis: str, block: Sequence[str]) -> str | None:
         """The number of blocks along an axis; None if unknown or ambiguous. The limit at which threads return counts
-        more than others, which may be of a part of the work."""
+        more than others, which may be of a part of the work. The length of rows, which may be padded, counts less than
+        what the kernel compares the index with."""
         threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
         found, guarded, halves = set[str](), set[str](), " ".join(indices.halves)
-        for polynomial, extents in (*self._shapes.bounds(indices).less, *self._shapes.ranges(indices)):
+        less = self._shapes.bounds(indices).less
+        compared = {name for _, extents in less for name in extents}
+        for polynomial, extents in (*less, *self._shapes.ranges(indices)):
+            if found and compared.isdisjoint(extents):
+                continue
             if f"< {' * '.join(extents)} " in halves:
                 continue
             names = {name for product in polynomial for name in product}

@@ -10,13 +10,15 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.drafting.arrays import loops, remainders, straight
+from tuner.drafting.arrays import loops, remainders, scopes, straight
+from tuner.drafting.expansion import split_arguments
 from tuner.drafting.polynomials import Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.tokens import matching
 
 AXES = "xyz"
 _PRODUCTS = ("__mul24", "__umul24", "mul24")  # of two small numbers
+_CLAMPS = {"min": 2, "max": 2, "clamp": 3}  # with their numbers of arguments
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OPENCL = {
     "get_local_id": "threadIdx",
@@ -48,16 +50,20 @@ class Indices:
     unsteady: local names with several values; a comparison of one need not bound the next
     remainders: dividend and divisor of each atom that is a remainder
     quotients: dividend and divisor of each atom that is a quotient
+    lasts: the last values of loop variables that count from 0 by 1
+    clamped: the limits of each atom that is a minimum or is clamped, each one more than the largest value
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str], scalars: Sequence[str] = ()) -> None:
-        self._body, self._arrays = straight.renamed(body, {*arrays, *scalars}), set(arrays)
+        names = {*arrays, *scalars}
+        self._body, self._arrays = straight.renamed(scopes.renamed(body, names), names), set(arrays)
         self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
         self.unsteady, self._repeated = set[str](), set[str]()
         self._defined = dict(self._definitions())
         self._known = dict[str, Polynomial]()  # values of local names
         self.remainders = dict[str, tuple[Polynomial, Polynomial]]()  # by atom
         self.quotients = dict[str, tuple[Polynomial, Polynomial]]()
+        self.clamped = dict[str, list[Polynomial]]()
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
         self.offsets = list[Polynomial]()
@@ -72,6 +78,14 @@ class Indices:
             name: (self.polynomial(start), [self.polynomial(step) for step in steps])
             for name, (start, steps) in self._loops.items()
         }
+        self.lasts = dict(self._last_values())
+
+    def _last_values(self) -> Iterator[tuple[str, Polynomial]]:
+        whole = {name for name, (start, steps) in self.loops.items() if not any(start.values()) and steps == [{(): 1}]}
+        for name in whole:
+            limits = [right for left, right in self.bounds if left == {(name,): 1}]
+            if len(limits) == 1:
+                yield name, added(self.polynomial(limits[0]), {(): -1})
 
     def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
         """The polynomial of an expression in tokens."""
@@ -104,14 +118,31 @@ class Indices:
         return atom(name)
 
     def called(self, function: str, arguments: Sequence[str], depth: int) -> Polynomial | None:
-        """The thread or block index that a function of OpenCL returns, or a product; None for any other call."""
+        """The thread or block index that a function of OpenCL returns, a product, or what is clamped; None for any
+        other call."""
         if function in _PRODUCTS:
-            at = [-1, *(at for at, word in enumerate(arguments) if word == ","), len(arguments)]
-            parts = [self.polynomial(arguments[a + 1 : b], depth) for a, b in itertools.pairwise(at)]
+            parts = [self.polynomial(each, depth) for each in split_arguments(arguments)]
             return times(*parts) if len(parts) == 2 and is_short(times(*parts)) else None
+        if function.rpartition("::")[2] in _CLAMPS:
+            parts = [self.polynomial(each, depth) for each in split_arguments(arguments)]
+            return self._clamped(function.rpartition("::")[2], parts)
         if function not in _OPENCL or len(arguments) != 1 or arguments[0] not in "012":
             return None
         return atom(f"{_OPENCL[function]}.{AXES[int(arguments[0])]}")
+
+    def _clamped(self, function: str, parts: Sequence[Polynomial]) -> Polynomial | None:
+        """An atom for a minimum, a maximum or a clamped number, whose limits it notes."""
+        if len(parts) != _CLAMPS[function]:
+            return None
+        first, *others = [[added(each, {(): 1}), *self.clamped.get(text(each), ())] for each in parts]
+        if function == "max":  # with a number, usually 0, which every array reaches
+            numbers = [set(each) <= {()} for each in parts]
+            found = others[0] if numbers[0] else first if numbers[1] else []
+        else:
+            found = [*first, *others[-1]]
+        name = f"{function}({', '.join(map(text, parts))})"
+        self.clamped[name] = found
+        return atom(name)
 
     @property
     def halves(self) -> Iterator[str]:
@@ -131,8 +162,10 @@ class Indices:
         return re.search(rf"\batomic\w* \( (?:& )?(?:{names})\b", " ".join(self._body)) is not None
 
     def _join_remainders(self) -> None:
-        """Write `i / n * n + i % n` as i in the indices of arrays, unless the kernel compares the quotient."""
-        compared = {text(bare(left)) for left, _ in self.bounds} | {text(bare(left)) for _, left, _ in self.compared}
+        """Write `i / n * n + i % n` as i in the indices of arrays, unless the kernel compares the quotient, alone or in
+        a sum."""
+        every = (*(left for left, _ in self.bounds), *(left for _, left, _ in self.compared))
+        compared = {name for left in every for product in left if len(product) == 1 for name in product}
         whole = {name: parts for name, parts in self.quotients.items() if name not in compared}
         for name, polynomials in self.accesses.items():
             self.accesses[name] = [remainders.joined(each, self.remainders, whole) for each in polynomials]
@@ -212,7 +245,7 @@ class Indices:
         aliases = self._aliases()
         self.aliases: dict[str, set[str]] = {array: {array} for array in self._arrays}
         for name, (array, _) in aliases.items():
-            self.aliases[array].add(name)
+            self.aliases[array].add(scopes.plain(name))
         for position, word in enumerate(self._body):
             if self._is_member(position) or (word not in self._arrays and word not in aliases):
                 continue

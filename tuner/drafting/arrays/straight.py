@@ -1,4 +1,4 @@
-"""Names the values that a variable has one after the other: after `i /= n;`, which every thread runs once, `i` is
+"""Names the values that a variable has one after the other: after `i /= n;`, in the block that declares `i`, it is
 another variable."""
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MOST_VALUES = 16  # of one name
 
 
 def renamed(body: Sequence[str], parameters: Collection[str] = ()) -> tuple[str, ...]:
-    """The tokens of a function with another name for each further value of a variable that only statements outside of
-    blocks change. Its `parameters` have their first value at once."""
+    """The tokens of a function with another name for each further value of a variable that only statements of its own
+    block change. The `parameters` have their first value at once."""
     if not _UNCLEAR.isdisjoint(body):
         return tuple(body)
     changes = {name: places for name, places in _changes(body, parameters).items() if len(places) <= MOST_VALUES}
@@ -65,26 +65,29 @@ def _end(body: Sequence[str], at: int) -> int:
 
 def _changes(body: Sequence[str], parameters: Collection[str]) -> dict[str, list[int]]:
     """The statements that give a variable another value, by its name; only variables that nothing else changes."""
-    found, other, known = dict[str, list[int]](), set[str](), {*parameters}
-    depth = brackets = 0
+    found, other, known = dict[str, list[int]](), set[str](), dict.fromkeys(parameters, 0)
+    blocks, brackets = [0], 0  # the positions where the blocks around a token begin
     for at, word in enumerate(body):
-        depth += (word == "{") - (word == "}")
+        if word == "{":
+            blocks.append(at)
+        elif word == "}" and len(blocks) > 1:
+            blocks.pop()
         brackets += (word in "([") - (word in ")]")
         if not _NAME.fullmatch(word) or body[at - 1 : at] == (".",):
             continue
         before, after = "".join(body[max(0, at - 2) : at]), "".join(body[at + 1 : at + 4])
         is_plain = after[:1] == "=" and after[:2] != "=="
         is_changed = after.startswith(_CHANGED) or before in ("++", "--")
-        is_first = depth == brackets == 0 and (at == 0 or body[at - 1] in _STARTS)
+        is_first = brackets == 0 and (at == 0 or body[at - 1] in _STARTS) and known.get(word) == blocks[-1]
         is_own = is_first and not after.startswith(("<<", ">>")) and _is_whole(body, at)
         if before.endswith("&") and not before.endswith("&&") and body[at - 2 : at - 1] in (("(",), (",",), ("=",)):
             other.add(word)  # something else may change it
         if is_declared(body, at):
             if word in known:
                 other.add(word)  # of another block
-            known.add(word)
+            known[word] = blocks[-1]
         elif is_changed or is_plain:
-            if is_own and word in known and not before.startswith(("++", "--")):
+            if is_own and not before.startswith(("++", "--")):
                 found.setdefault(word, []).append(at)
             else:
                 other.add(word)

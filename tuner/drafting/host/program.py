@@ -13,6 +13,7 @@ from tuner.drafting.knobs import proposals
 from tuner.lockless import cached_property
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
+from tuner.space.sources.prototype import is_type_word
 from tuner.space.sources.tokens import definitions, matching, split, words
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -220,7 +221,10 @@ class HostFunction:
         if before > 0 and self.body[before] in "*&":
             while before > 0 and self.body[before] in "*&":
                 before -= 1
-            return self._is_typed(before) and (before == 0 or self.body[before - 1] in _BEFORE_A_TYPE)
+            is_typed = self._is_typed(before)
+            while before > 0 and is_type_word(self.body[before]) and is_type_word(self.body[before - 1]):
+                before -= 1  # unsigned long long *x
+            return is_typed and (before == 0 or self.body[before - 1] in _BEFORE_A_TYPE)
         return self._is_typed(before)
 
     def _is_typed(self, at: int) -> bool:

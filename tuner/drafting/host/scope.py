@@ -176,6 +176,8 @@ class HostScope:
             return rounded
         if function == "sizeof" and len(arguments) == 1 and arguments[0].isidentifier():
             return self._bytes_of(arguments[0])
+        if function == "sizeof" and (pointer := _dereferenced(arguments)) and self.function.declares(pointer):
+            return atom(f"sizeof ( {self.function.type_of(pointer)} )")
         if function.endswith(".size") and given == [[]]:
             return self._length(function.removesuffix(".size"))
         if len(given) == 2 and function == "min":
@@ -421,3 +423,9 @@ def chains(
             yield HostScope(program, notes, function, position, outer, given)
     if not count:
         yield HostScope(program, notes, function, position)
+
+
+def _dereferenced(words: Sequence[str]) -> str:
+    """The pointer whose element an expression is, as in `*x` and `x[0]`; empty if it is anything else."""
+    name = words[1] if len(words) == 2 and words[0] == "*" else words[0] if tuple(words[1:]) == ("[", "0", "]") else ""
+    return name if name.isidentifier() else ""

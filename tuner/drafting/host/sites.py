@@ -14,7 +14,7 @@ from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.scope import HostScope, Notes, chains
 from tuner.drafting.host.work_sizes import in_blocks, whole_axes
 from tuner.drafting.knobs.templates import is_type
-from tuner.drafting.polynomials import Polynomial
+from tuner.drafting.polynomials import Polynomial, added
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.tokens import matching
@@ -208,15 +208,38 @@ def _count(found: Allocation, item_bytes: int | None, parameter: Parameter) -> P
         if not units:
             return _divided(amount, item_bytes) if item_bytes else None
         if len(units) > 1 or set(each) != {1}:
-            return None
+            whole = _in_bytes(amount, units)
+            return _divided(whole, item_bytes) if whole is not None and item_bytes else None
         amount = {tuple(name for name in product if name not in units): f for product, f in amount.items()}
         element = units.pop().removeprefix("sizeof (").removesuffix(")").strip()
-    words = (_OF_LIBRARIES.get(word, word) for word in element.split() if word not in ("const", "struct"))
-    own = Parameter("", " ".join(words), False, False)
-    if own.type == parameter.type or own.dtype is None or item_bytes is None:
+    own = _typed(element)
+    size = _bytes_of(own)
+    if own.type == parameter.type or size is None or item_bytes is None:
         return amount
-    size = DTYPES[own.dtype].itemsize * own.width
     return _divided({product: factor * size for product, factor in amount.items()}, item_bytes)
+
+
+def _typed(element: str) -> Parameter:
+    """A parameter of the type of an element of host code."""
+    words = (_OF_LIBRARIES.get(word, word) for word in element.split() if word not in ("const", "struct"))
+    return Parameter("", " ".join(words), False, False)
+
+
+def _bytes_of(own: Parameter) -> int | None:
+    return None if own.dtype is None else DTYPES[own.dtype].itemsize * own.width
+
+
+def _in_bytes(amount: Polynomial, units: Collection[str]) -> Polynomial | None:
+    """A number of bytes in which products have several `sizeof` or none; None if the type of one is unknown."""
+    sizes = {unit: _bytes_of(_typed(unit.removeprefix("sizeof (").removesuffix(")").strip())) for unit in units}
+    total: Polynomial = {}
+    for product, factor in amount.items():
+        for size in (sizes[name] for name in product if name in units):
+            if size is None:
+                return None
+            factor *= size
+        total = added(total, {tuple(name for name in product if name not in units): factor})
+    return total
 
 
 def _divided(amount: Polynomial, by: int) -> Polynomial | None:

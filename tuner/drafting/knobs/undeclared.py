@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import filterfalse
 
 from tuner.drafting.expansion import expanded
+from tuner.drafting.knobs.declarations import NO_TYPE, QUALIFIERS, after_name, declarators, statement_end
 from tuner.drafting.knobs.known import is_known
 from tuner.space.sources.prototype import is_type_word
 from tuner.space.sources.tokens import definitions, matching, words
@@ -18,14 +19,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b([^\n]*)$", re.MULTILINE)  # it declares nothing, but reads
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+\w+(\([^()]*\))?")  # its text declares nothing
-_NO_TYPE = {
-    "return", "else", "do", "goto", "case", "delete", "throw", "new", "sizeof", "default", "break", "continue", "and",
-    "or", "not", "if", "for", "while",
-}  # fmt: skip
-_QUALIFIERS = {
-    "const", "static", "volatile", "constexpr", "register", "extern", "inline", "struct", "union", "enum", "class",
-    "typename", "auto",
-}  # fmt: skip
 _BEFORE_A_STATEMENT = {";", "{", "}", ")", ":", "#", "else", "do"}
 _BEFORE_PARAMETERS = {"for", "if", "while", "switch", "catch", "]"}
 
@@ -77,7 +70,7 @@ def _use(body: Sequence[str], at: int) -> str:
     """How the identifier at a position is used: "number", "truth", "other" (no variable), or "" if unclear."""
     before, after = (body[at - 1] if at else ";"), (body[at + 1] if at + 1 < len(body) else ";")
     ahead, second = (body[at - 2] if at > 1 else ";"), (body[at + 2] if at + 2 < len(body) else ";")
-    if is_type_word(body[at]) or body[at] in _NO_TYPE | _QUALIFIERS:
+    if is_type_word(body[at]) or body[at] in NO_TYPE | QUALIFIERS:
         return "other"
     if before == "." or (before == ">" and ahead == "-"):
         return ""  # a member
@@ -86,7 +79,7 @@ def _use(body: Sequence[str], at: int) -> str:
     is_type = _IDENTIFIER.fullmatch(after) and after not in ("and", "or")
     if is_type or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
         return "other"
-    if after == "<" and _after_name(body, at) > at + 1:
+    if after == "<" and after_name(body, at) > at + 1:
         return "other"  # a template
     if before == "(" and after == ")":
         if ahead in ("if", "while"):
@@ -106,7 +99,7 @@ def _locals(body: Sequence[str]) -> Iterator[str]:
     for position, word in enumerate(body):
         before = body[position - 1] if position else ";"
         if word in ("struct", "union", "enum", "class", "typedef", "using"):
-            statement = body[position : _statement_end(body, position)]
+            statement = body[position : statement_end(body, position)]
             names = [name for name in statement if _IDENTIFIER.fullmatch(name)]
             yield from names if "{" in statement else (*names[1:2], *names[-1:]) if word != "typedef" else names[-1:]
         if (before, word) == ("(", "*") and tuple(body[position + 2 : position + 4]) in ((")", "["), (")", "(")):
@@ -116,7 +109,7 @@ def _locals(body: Sequence[str]) -> Iterator[str]:
         if before in _BEFORE_A_STATEMENT or (
             before == "(" and position > 1 and body[position - 2] in _BEFORE_PARAMETERS
         ):
-            yield from _declarators(body, position)
+            yield from (body[at] for at in declarators(body, position))
 
 
 def _loop_by_macro(body: Sequence[str], position: int) -> list[str]:
@@ -129,71 +122,3 @@ def _loop_by_macro(body: Sequence[str], position: int) -> list[str]:
         inner[i] for i in range(len(inner)) if inner[i - 1 : i] in ((), (",",)) and inner[i + 1 : i + 2] in ((), (",",))
     ]
     return [part for part in parts if _IDENTIFIER.fullmatch(part)] if body[end + 1 : end + 2] == ("{",) else []
-
-
-def _declarators(body: Sequence[str], position: int) -> Iterator[str]:
-    """The names declared by the declaration that begins at a position, if any."""
-    first = _after_type(body, position)
-    if first is None:
-        return
-    end = _statement_end(body, first)
-    part: list[str] = []
-    is_open = True  # until an initializer begins
-    while first < end:
-        word = body[first]
-        if word == ",":
-            yield from part[-1:]
-            part, is_open = [], True
-        elif word in "=[({":
-            is_open, first = False, first if word == "=" else matching(body, first)
-        elif is_open and _IDENTIFIER.fullmatch(word):
-            part.append(word)
-        first += 1
-    yield from part[-1:]
-
-
-def _after_type(body: Sequence[str], position: int) -> int | None:
-    """The position of the first declared name after a type; None if no declaration begins at `position`."""
-    typed = is_auto = False
-    while position < len(body):
-        word = body[position]
-        if word in _QUALIFIERS or word.startswith("__") or word == "alignas" or (typed and word in "*&"):
-            is_auto |= word == "auto"
-            typed |= is_auto
-            position += 1
-            if position < len(body) and body[position] == "(" and not typed:  # __align__(16)
-                position = matching(body, position) + 1
-        elif is_type_word(word):
-            typed, position = True, position + 1
-        elif is_auto and word == "[":  # auto [a, b]
-            return position + 1
-        elif not _IDENTIFIER.fullmatch(word) or word in _NO_TYPE:
-            return None
-        elif typed:
-            return position if body[position + 1 : position + 2] and body[position + 1] in "=;,[({:)" else None
-        else:
-            typed, position = True, _after_name(body, position)
-    return None
-
-
-def _after_name(body: Sequence[str], position: int) -> int:
-    """The position after a type name, such as `ns::Tile<4>`."""
-    position += 1
-    if tuple(body[position : position + 1]) == ("<",):
-        depth, end = 0, position
-        while end < len(body) and body[end] not in ";{&|":
-            depth += (body[end] == "<") - (body[end] == ">")
-            end += 1
-            if depth == 0:
-                position = end
-                break
-    if tuple(body[position : position + 1]) == ("::",):
-        return _after_name(body, position + 1)
-    return position
-
-
-def _statement_end(body: Sequence[str], position: int) -> int:
-    """The position where the statement, or the parenthesised list, ends."""
-    while position < len(body) and body[position] not in (";", ")"):
-        position = matching(body, position) + 1 if body[position] in "([{" else position + 1
-    return position
