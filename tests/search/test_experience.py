@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -49,6 +50,22 @@ def asked(experiences: Sequence[Experience], budget: int = 60, seed: int = 3, wo
 def test_a_search_that_knows_a_similar_problem_is_near_the_optimum_within_a_few_evaluations() -> None:
     near = [time_of(config) for config in asked([known((11, 6))], 6)]
     assert min(t for t in near if t is not None) < 1.1 < min(t for t in map(time_of, asked([], 6)) if t is not None)
+
+
+def test_each_setting_of_a_switch_that_was_nearly_the_best_elsewhere_is_measured_early() -> None:
+    pool = Pool({"x": list(range(40)), "fixed": [0, 1], "wide": [0, 1]}, itertools.product(range(40), (0, 1), (0, 1)))
+
+    def log(best: int) -> Experience:  # `fixed` takes 7 % longer, `wide` 40 %
+        configs = map(pool.config, range(len(pool)))
+        return Experience([(c, 1 + abs(c["x"] - best) / 9 + 0.07 * c["fixed"] + 0.4 * c["wide"]) for c in configs])
+
+    for logs in ([log(20)], [log(20), log(21)]):
+        with Search("optuna", pool, Budget(4), 3, Hints(experiences=logs)) as search:
+            likely = search.likely(4)
+            asked = [search.ask() for _ in range(4)]
+        assert {"x": 20, "fixed": 1, "wide": 0} in asked[: len(logs) + 1]
+        assert {"x": 20, "fixed": 1, "wide": 0} in likely
+        assert not any(config and config["wide"] for config in asked[: len(logs) + 1])
 
 
 def test_if_all_experiences_mislead_a_search_measures_what_it_would_without_them_a_few_evaluations_later() -> None:

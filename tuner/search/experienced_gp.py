@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from threadpoolctl import ThreadpoolController
 
-from tuner.search.experience import WARM, Experience, agreement
+from tuner.search.experience import WARM, Experience, agreement, contrasts
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import START, PoolGP
 from tuner.search.proposer import Proposer
@@ -29,8 +29,9 @@ Values = tuple[float, ...]
 class ExperiencedGP(Proposer):
     """`PoolGP`, with configurations from experiences in between.
 
-    1. The best configuration of each experience comes first, then the next best of the one whose configurations have
-       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE.
+    1. The best configuration of each experience comes first, then `contrasts`, then the next best of the one whose
+       configurations have been the fastest here, until several of them, one after the other, were no improvement: see
+       PATIENCE.
     2. `PoolGP` begins its search as if there were no experiences: it does not learn their results.
     3. When it has START results, each experience is judged. It is trusted if a model of its own results orders these as
        they were measured here, and at most MOST_FASTER of them are faster than all of its own configurations. One that
@@ -60,8 +61,10 @@ class ExperiencedGP(Proposer):
         self._given = {*pool.rows_of(first)}
         rankings = [each.ranking(pool) for each in self._experiences]
         self._queues = [[row for row in ranking if row not in self._given][:WARM] for ranking in rankings]
+        among = {row: number for row, number in contrasts(self._experiences, pool).items() if row not in self._given}
+        self._contrasts = [*among.items()]
         # The experience of each row that may be taken over, also if another worker or an earlier run measures it.
-        self._owners: dict[int, int] = {}
+        self._owners = dict(among)
         for number, queue in enumerate(self._queues):
             for row in queue:
                 self._owners.setdefault(row, number)
@@ -80,8 +83,8 @@ class ExperiencedGP(Proposer):
         self._model_next = True  # whether the model's choice is next, rather than a trusted experience's
 
     def likely(self, count: int) -> list[int]:
-        queued = [] if self._is_begun else [queue[0] for queue in self._queues if queue]
-        rows = [*queued, *self._model.likely(count)]
+        queued = [queue[0] for queue in self._queues if queue] + [row for row, _ in self._contrasts]
+        rows = [*([] if self._is_begun else queued), *self._model.likely(count)]
         return [row for row in dict.fromkeys(rows) if self.free[row]][:count]
 
     def _next(self) -> int:
@@ -109,19 +112,35 @@ class ExperiencedGP(Proposer):
         """The next row of one of the experiences; None if their turn is over."""
         if self._taken >= WARM:
             return None
-        order = sorted(experiences, key=lambda number: self._best[number])
-        for number in [*self._first, *(order if self._left > 0 else [])]:
-            is_first = number in self._first
-            if is_first:
-                self._first.remove(number)
-            while self._queues[number]:
-                row = self._queues[number].pop(0)
-                if self.free[row]:
-                    self._left -= not is_first
-                    self._taken += 1
-                    self._owners[row] = number
-                    return row
+        while self._first:
+            number = self._first.pop(0)
+            if (row := self._next_of(number)) is not None:
+                return self._taking(row, number)
+        if self._left <= 0:
+            return None
+        self._left -= 1
+        while self._contrasts and not self._is_begun:
+            row, number = self._contrasts.pop(0)
+            if self.free[row]:
+                return self._taking(row, number)
+        for number in sorted(experiences, key=lambda number: self._best[number]):
+            if (row := self._next_of(number)) is not None:
+                return self._taking(row, number)
         return None
+
+    def _next_of(self, number: int) -> int | None:
+        """The next row of an experience's queue that is free."""
+        queue = self._queues[number]
+        while queue:
+            if self.free[row := queue.pop(0)]:
+                return row
+        return None
+
+    def _taking(self, row: int, number: int) -> int:
+        """The row, counted as one of the experience."""
+        self._taken += 1
+        self._owners[row] = number
+        return row
 
     def _expect(self, row: int) -> None:
         if row in self._owners:  # such as the best known one, which a search measures before all others
