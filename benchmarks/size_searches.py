@@ -47,7 +47,8 @@ def search(family: str, texts: Sequence[str], seconds: float, device: str, file:
             began = time.monotonic()
             requests = requests_at(template, spaces, size.sizes)
             try:
-                gone = dropped(crews, requests, size.sizes, history, progress, trial_budget(template))
+                last_first = dict(reversed(requests.items()))
+                gone = dropped(crews, last_first, size.sizes, history, progress, trial_budget(template))
                 for name in [name for name in requests if name not in {each.kernel for each in gone}]:
                     with (
                         contextlib.suppress(*UNTUNABLE),

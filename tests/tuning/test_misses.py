@@ -10,9 +10,12 @@ import pytest
 import tuner
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
+from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.store import missed
+from tuner.space.sources.rendering import Version
+from tuner.store import missed, time_tables
 from tuner.store.missed import Miss
+from tuner.store.time_tables import TimeTable
 
 
 def write(*misses: Miss) -> None:
@@ -98,6 +101,31 @@ def test_a_family_is_warmed_up_with_all_its_kernels(
     with tuner.warm_up(budget="60s"):
         assert missed.note("mine/scales", {"n": 64}, host, {}) is True
     assert "exact" in {tuner.load(f"mine/scales/{name}", 64).match for name in ("one", "two")}
+
+
+@pytest.mark.slow
+def test_of_a_family_the_kernels_that_are_known_to_be_fast_are_tuned_within_the_budget_and_others_are_named(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Device
+) -> None:
+    names = [f"mine/scales/{stem}" for stem in ("one", "three", "two")]
+    root = project(tmp_path, 'name = "mine"\nspaces = ["tuning"]\n', *(name.removeprefix("mine/") for name in names))
+    monkeypatch.chdir(root)
+    for source in (root / "tuning" / "scales").glob("*.c"):  # the first call takes longer than all trials may
+        once = f'{{\n    if (open("{tmp_path}/called", O_CREAT | O_EXCL, 0600) >= 0) sleep(3);\n'
+        text = source.read_text().replace("{\n", once, 1)
+        source.write_text(f"#include <fcntl.h>\n#include <unistd.h>\n{text}")
+    for name, time_ms in zip(names, (3.0, 2.0, 1.0), strict=True):
+        code = Version.of(space := catalog.load(name)).code
+        about = {"architecture": host.architecture, "units": host.units, "conditions": host.conditions}
+        table = TimeTable(host.kind, host.name, code, ("n",), {}, {}, **about)
+        table.add({"unroll": 2}, (96,), time_ms)
+        time_tables.write(space.name, [table], tmp_path / "records")
+    missed.note("mine/scales", {"n": 64}, host, {}, results=tmp_path / "records")
+    done = tune("missed", "--budget", "5s")
+    assert done.status == 0, done.err
+    assert "mine/scales at n=64: no time for mine/scales/three, mine/scales/one; `tune KERNEL SIZE` tunes" in done.err
+    matches = [tuner.load(name, 64, results=tmp_path / "records").match for name in names]
+    assert matches == ["default", "default", "exact"]
 
 
 def test_a_warm_up_whose_time_is_over_notes_again(tmp_path: Path) -> None:

@@ -229,6 +229,15 @@ class FamilyTable:
                 others.append(choice)
         yield from others
 
+    def kernels(self, sizes: Mapping[str, int]) -> list[Space]:
+        """The kernels by their shortest measured or predicted time at these sizes, the fastest first. Kernels without
+        such a time come last, the last stage first."""
+        scope, known = self.scope(sizes), list[Space]()
+        for each in self._ranking.at(scope):
+            if each.known.space is not None and each.known.space not in known and each.known.is_valid(scope):
+                known.append(each.known.space)
+        return known + [space for space in reversed(self.spaces) if space not in known]
+
     def shortest_ms(self, sizes: Mapping[str, int]) -> float | None:
         """The time of the fastest configuration at these sizes, without the launch overhead, which calls in a row do
         not wait for. It is from records, or else predicted by the time model; None if neither has a time."""

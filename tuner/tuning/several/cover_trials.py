@@ -6,11 +6,13 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from tuner import devices
 from tuner.errors import LaunchError, NoConfiguration, WorkerDied
+from tuner.families.choice import FamilyTable
 from tuner.measure.process.attempts import with_retries
 from tuner.search.budget import Budget
 from tuner.space.config import Config, ConfigKey, config_key
@@ -33,6 +35,7 @@ from tuner.tuning.several.size_independent import made_size_independent, size_in
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
 LEAST_SECONDS = 3.0  # shortest tuning at a size
+LEAST_SEARCH = 1.0  # seconds of a kernel's short trial, however little time is left
 MOST_WINNERS = 4  # per size
 MOST_RECORDED = 2  # configurations from a kernel's records, per size
 BEHIND = 1.25  # times the best of the family: a kernel that is slower in its short trial is not searched
@@ -65,33 +68,54 @@ class CoverTrials:
         """Tune at as many sizes as `seconds` allow, the most representative ones first. Returns their number."""
         share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
         count = 0
-        for count, size in enumerate(spread_out(sizes), 1):
-            self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
-            requests = requests_at(self.request, self.spaces.values(), size.sizes)
-            for name in [*self._searched(requests, size.sizes, deadline)]:
-                # At least one search, however long the trials took, because it opens the device.
-                if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
-                    budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
-                    self.explore(name, replace(requests[name], budget=budget), size.sizes)
-            if time.monotonic() > deadline:
-                break
+        with self._look_ups(sizes[0]) as look_ups:
+            for count, size in enumerate(spread_out(sizes), 1):
+                self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
+                spaces = self.spaces.values() if look_ups is None else look_ups.kernels(size.sizes)
+                requests = requests_at(self.request, spaces, size.sizes)
+                for name in [*self._searched(requests, size.sizes, deadline)]:
+                    # At least one search, however long the trials took, because it opens the device.
+                    if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
+                        budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
+                        self.explore(name, replace(requests[name], budget=budget), size.sizes)
+                if time.monotonic() > deadline:
+                    break
         return count
+
+    @contextlib.contextmanager
+    def _look_ups(self, size: WeightedSize) -> Iterator[FamilyTable | None]:
+        """What look-ups know of the kernels, if there are several."""
+        if len(self.spaces) == 1:
+            yield None
+            return
+        checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
+        with contextlib.closing(devices.open_device(checked.device_ids[0])) as device:
+            task = checked.task
+            scope = task.space.operation.scope(task.sizes, task.options, device.language, device.limits, task.types)
+            yield FamilyTable(self.spaces.values(), device, scope, library=False, results=self.request.results)
 
     def _searched(self, requests: Mapping[str, TuningRequest], sizes: dict[str, int], deadline: float) -> list[str]:
         """The kernels to search at a size.
 
-        Each kernel of a family has a short trial, the last stage first, until the deadline; the best ones are searched.
-        A kernel that lost at nearby sizes is skipped.
+        Each kernel of a family has a short trial, in their order, until the deadline; the best ones are searched. A
+        kernel that lost at nearby sizes is skipped.
         """
         if len(requests) == 1:
             return [*requests]
-        trial = Budget(evaluations=LEAST_TRIAL).text()
-        for name in reversed([*requests]):
-            if time.monotonic() < deadline and not self._is_behind(name, sizes):
+        left_out: list[str] = []
+        for name in requests:
+            if self._is_behind(name, sizes):
+                continue
+            if (left := deadline - time.monotonic()) > 0:
+                trial = Budget(LEAST_TRIAL, max(LEAST_SEARCH, left)).text()
                 self.explore(name, replace(requests[name], budget=trial), sizes)
+            else:
+                left_out.append(name)
+        if left_out:
+            self.progress.noted(f"no time at {short_size(sizes)} to try {', '.join(left_out)}")
         bests = self.table.best(sizes)  # best first
         least = min(bests.values(), default=0.0)
-        return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
+        return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][:1]
 
     def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
         """Whether a kernel is too slow to be tried at a size.

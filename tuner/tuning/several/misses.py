@@ -7,18 +7,19 @@ import contextlib
 import logging
 import time
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tuner import devices
 from tuner.devices.conditions import Conditions
 from tuner.errors import DeviceError, RequestError, TunerError
 from tuner.families import family
+from tuner.families.choice import FamilyTable
 from tuner.search.budget import Budget
 from tuner.space import parsing
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
+from tuner.space.texts import problem_text
 from tuner.store import missed
 from tuner.store.lookup import Query
 from tuner.store.missed import Miss
@@ -27,10 +28,9 @@ from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result
 from tuner.tuning.exploration import Progress, Quiet
 from tuner.tuning.request import TuningRequest
-from tuner.tuning.several.problems import Dropped, Untuned, members, tune_at
+from tuner.tuning.several.problems import LEAST_SECONDS, NO_TIME, Dropped, Untuned, members, tune_within
 from tuner.tuning.several.table import TrialTable
 
-LEAST_SECONDS = 5.0  # shortest tuning of a problem
 logger = logging.getLogger(__name__)
 
 
@@ -120,20 +120,34 @@ def warm_up(budget: str = "2m") -> Iterator[None]:
 
 
 def _tune(crews: Crews, miss: Miss, device: str, seconds: float, table: TrialTable, progress: Progress) -> list[Result]:
-    """Tune a problem, and return the results that have a record. Kernels of a family that drop out have none."""
+    """Tune a problem within about `seconds`, and return the results that have a record. Kernels of a family that drop
+    out, or for which the time does not suffice, have none."""
     results = None if miss.results is None else Path(miss.results)
     spaces, _, _ = members(miss.kernel, device)
     request = TuningRequest(miss.kernel, None, device, miss.options, miss.types, results=results)
-    share = seconds if len(spaces) == 1 else seconds / 2  # several kernels may remain
     results_with_record: list[Result] = []
-    for each in tune_at(
-        crews, replace(request, budget=Budget(seconds=share).text()), spaces, dict(miss.sizes), table, progress
-    ):
-        if isinstance(each, Untuned):
+    left_out: list[str] = []
+    in_order = spaces if len(spaces) == 1 else _likely_first(spaces, miss, device, results)
+    for each in tune_within(crews, request, in_order, dict(miss.sizes), table, progress, seconds):
+        if isinstance(each, Untuned) and each.reason == NO_TIME:
+            left_out.append(each.kernel)
+        elif isinstance(each, Untuned):
             progress.noted(f"{each.kernel}: {each.reason}")
         elif not isinstance(each, Dropped) and each.record is not None:
             results_with_record.append(each)
+    if left_out:
+        problem = f"{miss.kernel} at {problem_text(miss.sizes, miss.types)}"
+        progress.noted(f"{problem}: no time for {', '.join(left_out)}; `tune KERNEL SIZE` tunes one of them")
     return results_with_record
+
+
+def _likely_first(spaces: Sequence[Space], miss: Miss, device: str, results: Path | None) -> list[Space]:
+    """The kernels of a family in the order in which look-ups would choose them for a problem."""
+    library = any(space.is_of_library for space in spaces)
+    with contextlib.closing(devices.open_device(device)) as opened:
+        op = spaces[0].operation
+        scope = op.scope(dict(miss.sizes), dict(miss.options), opened.language, opened.limits, dict(miss.types))
+        return FamilyTable(spaces, opened, scope, library, results).kernels(miss.sizes)
 
 
 def _is_exact(miss: Miss) -> bool:

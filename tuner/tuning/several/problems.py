@@ -7,6 +7,8 @@ dropped if it is far behind the best.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +23,16 @@ from tuner.space.size_lists import WeightedSize
 from tuner.store.lookup import size_distance
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
-from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.exploration import FINALS_SECONDS, Progress, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
 BEHIND = 2.0  # times the best of its family: a kernel that is slower in its short trial is dropped
 TRIAL_SHARE = 5  # a short trial has the budget divided by this
 TRIAL = 20  # configurations of a short trial, if there is no budget
+LEAST_SECONDS = 5.0  # within which a problem is tuned, or not at all
+LEAST_SEARCH = 1.0  # seconds of that
+NO_TIME = "the time does not suffice for it"
 
 
 @dataclass(frozen=True)
@@ -107,12 +112,51 @@ def tune_at(
     """Tune each of `spaces` at one size, as `tune_sizes` does. `history` has their trials at other sizes."""
     requests = requests_at(request, spaces, sizes)
     if len(requests) > 1:
-        for each in dropped(crews, requests, sizes, history, progress, trial_budget(request)):
+        last_first = dict(reversed(requests.items()))
+        for each in dropped(crews, last_first, sizes, history, progress, trial_budget(request)):
             del requests[each.kernel]
             yield each
     for name, remaining in requests.items():
         try:
             yield tune_with(crews, remaining, progress)
+        except UNTUNABLE as error:
+            yield Untuned(name, sizes, str(error))
+
+
+def tune_within(
+    crews: Crews,
+    request: TuningRequest,
+    spaces: Sequence[Space],
+    sizes: dict[str, int],
+    history: TrialTable,
+    progress: Progress,
+    seconds: float,
+) -> Iterator[Result | Dropped | Untuned]:
+    """Tune a kernel, or the kernels of a family, at one size within about `seconds`, and yield each result.
+
+    The kernels are tried in the order of `spaces`, for half of the time. Then the best ones are tuned: each has half of
+    the time that is left, the last one all of it. At least one is tuned; those that time does not suffice for are
+    Untuned. Raises as `tune_sizes` does.
+    """
+    began = time.monotonic()
+    requests, values = requests_at(request, spaces, sizes), dict[str, float]()
+    if len(requests) > 1:
+        trial = Budget(seconds=seconds / 2 / TRIAL_SHARE).text()
+        for each in dropped(crews, requests, sizes, history, progress, trial, began + seconds / 2):
+            del requests[each.kernel]
+            yield each
+        values = history.best(sizes)
+    names, is_begun = sorted(requests, key=lambda name: values.get(name, math.inf)), False
+    for number, name in enumerate(names):
+        left = began + seconds - time.monotonic()
+        if is_begun and left < LEAST_SECONDS:
+            yield Untuned(name, sizes, NO_TIME)
+            continue
+        own = left / 2 if number < len(names) - 1 else left
+        budget = Budget(seconds=max(LEAST_SEARCH, own if len(spaces) == 1 else own - FINALS_SECONDS)).text()
+        try:
+            yield tune_with(crews, replace(requests[name], budget=budget), progress)
+            is_begun = True
         except UNTUNABLE as error:
             yield Untuned(name, sizes, str(error))
 
@@ -124,15 +168,21 @@ def dropped(
     history: TrialTable,
     progress: Progress,
     budget: str | None,
+    until: float = math.inf,
 ) -> list[Dropped | Untuned]:
-    """Try each kernel of a family at a size with a small `budget`, the last stage first, and return those to drop.
+    """Try the kernels of a family at a size in their order, each with a small `budget`, and return those to drop.
 
-    `history` has their trials at other sizes, from this run and from the device's records; the new trials are added.
+    `until` is the time by `time.monotonic` after which no kernel is tried but the first. `history` has their trials at
+    other sizes, from this run and from the device's records; the new trials are added.
     """
     gone: list[Dropped | Untuned] = []
     trials = TrialTable()
     checked = {name: CheckedRequest.of(replace(request, budget=budget)) for name, request in requests.items()}
-    for name, each in reversed(checked.items()):
+    first = next(iter(checked.values()))
+    for name, each in checked.items():
+        if each is not first and time.monotonic() > until:
+            gone.append(Untuned(name, sizes, NO_TIME))
+            continue
         if hopeless := _hopeless(name, sizes, history):
             gone.append(hopeless)
             continue
