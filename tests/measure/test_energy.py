@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import time
 from statistics import median
 
 import pytest
@@ -11,6 +13,7 @@ from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.cuda.sensors import NvmlSensors
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
 from tuner.store import record_file
@@ -18,14 +21,33 @@ from tuner.store.store import Store
 
 pytestmark = pytest.mark.gpu
 KERNEL = "sgemm/07_tiled_1xn"
+BUSY = 5  # percent
+
+
+def busy_by_others(device: Device) -> int:
+    """The percentage of the time for which kernels run on a GPU while this process runs none."""
+    pynvml = pytest.importorskip("pynvml")
+    assert isinstance(device.sensors, NvmlSensors)
+    board = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{device.sensors.uuid()}".encode())
+    device.synchronize()
+    time.sleep(1.2)  # the driver counts over a second at most
+    found = [0]
+    for _ in range(5):
+        time.sleep(0.2)
+        with contextlib.suppress(pynvml.NVMLError):  # a part of a GPU has no such figure
+            found.append(int(pynvml.nvmlDeviceGetUtilizationRates(board).gpu))
+    return max(found)
 
 
 def test_the_energy_of_a_configuration_repeats(cuda: Device) -> None:
     """Measured over a second without regard to the ticks of the counter, energies differ by 11 to 27 %."""
+    others = busy_by_others(cuda)
     space = catalog.load(KERNEL)
     bench = Bench(cuda, space, scope_of(space, cuda, "4096"), Method(objectives=("energy",)))
     energies = [bench.measure(dict(space.default)).energy_mj for _ in range(5)]
     assert None not in energies
+    if (others := max(others, busy_by_others(cuda))) > BUSY:
+        pytest.skip(f"other processes use {others} % of this GPU, whose board has one counter of energy for all")
     found = [energy or 0.0 for energy in energies]
     assert max(found) - min(found) < 0.06 * median(found)
 
