@@ -92,7 +92,7 @@ class Found:
         self.seconds[run["budget"]].append(run["seconds"])
         if run["budget"]:
             self.budgeted.append(run["winner"])
-            self.measured.append({config_key(config) for config, _ in run["search"]})
+            self.measured.append({config_key(config) for config, *_ in run["search"]})
         else:
             self.winners.append(run["winner"])
             self.fastest.append(run["fastest"])
@@ -196,15 +196,15 @@ def _tuned(space: Space, size: str, device: str, folder: Path, **more: Any) -> R
 
 def _noted(result: Result) -> dict[str, Any]:
     """What is kept of a run: the winner and the fastest, and times from which it can be told why they differ from those
-    of another run. `search` has each configuration that was measured, and its median time; `finals` each finalist, and
-    its times in each process. Times are in ms."""
+    of another run. `search` has each configuration that was measured, its median time and its shortest; `finals` each
+    finalist, and its times in each process. Times are in ms."""
     record = result.record
     assert record is not None
     finals = [(each.trial.config, each.final) for each in result.selection.finalists if each.final.failure is None]
     return {
         "winner": record.config,
         "fastest": min(finals, key=lambda each: each[1].time_ms)[0],
-        "search": [(trial.config, trial.time_ms) for trial in result.trials if trial.time_ms is not None],
+        "search": [(t.config, t.time_ms, min(t.outcome.times)) for t in result.trials if t.time_ms is not None],
         "finals": [(config, final.by_process) for config, final in finals],
     }
 

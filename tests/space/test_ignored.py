@@ -85,8 +85,11 @@ def test_a_macro_in_the_pragma_of_gcc_compiles_or_is_advised(tmp_path: Path, tun
     """GCC 12 puts no macro's value there; another compiler may."""
     file = written(tmp_path, LOOP.format("#pragma GCC unroll a"), [Y], "zeros(n)", parameters={"a": [1, 2]})
     done = tune("validate", file, "--compile")
-    advised = "; GCC puts no macro's value there: write UNROLL(n), with #define PRAGMA(text)" in done.err
+    advised = "; GCC puts no macro's value there: write UNROLL(a), with #define PRAGMA(text)" in done.err
     assert (done.status, advised) in [(0, False), (2, True)], done.err
+    file = written(tmp_path, LOOP.format("#pragma GCC unroll 70000"), [Y], "zeros(n)", parameters={"a": [1, 2]})
+    done = tune("validate", file, "--compile")
+    assert "macro's value" not in done.err, "there is no macro"
 
 
 CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll n)\n"

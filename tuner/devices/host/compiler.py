@@ -36,7 +36,8 @@ _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplu
 CODE: Settings = {"CCC_OVERRIDE_OPTIONS": "", "COMPILER_PATH": "", "GCC_EXEC_PREFIX": ""}  # which change its code
 _OF_CODE = ("-O", "-f", "-m")  # options that change the code, and so the times
 CPP = "-xc++"  # the option of a source that is C++
-_UNROLL = re.compile(r"#pragma GCC unroll\W{1,2}requires .*")  # a number, where GCC has found a word
+_UNROLL = re.compile(r"#pragma GCC unroll\W{1,2}requires .*")  # a number in a certain range
+_NAMED = re.compile(r"^\s*#\s*pragma\s+GCC\s+unroll[\s(]+([A-Za-z_]\w*)", re.MULTILINE)
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
@@ -130,7 +131,7 @@ class HostCompiler(Compiler):
             try:
                 process.run(command, folder, self.allowance)
             except BuildError as error:
-                raise BuildError(_advised(str(error))) from None
+                raise BuildError(_advised(str(error), source.text)) from None
             if not library.is_file():
                 raise BuildError(f"{command[0]} wrote no library")
             return Build(library.read_bytes(), headers=self._headers(source, told, text))
@@ -182,9 +183,12 @@ def default(_architecture: str = "") -> HostCompiler:
     return HostCompiler(command, processor())
 
 
-def _advised(log: str) -> str:
-    """A compiler's log, with what to write where GCC wants a number in place of a macro."""
+def _advised(log: str, text: str) -> str:
+    """A compiler's log, with what to write if GCC refuses a pragma in which `text`, the source, has a macro's name in
+    place of a number."""
     from tuner.space.sources.checks.ignored import UNROLL  # which no launch needs
 
-    advice = f"GCC puts no macro's value there: write UNROLL(n), with {UNROLL}"
-    return _UNROLL.sub(rf"\g<0>; {advice}", log, count=1)
+    if not (_UNROLL.search(log) and (named := _NAMED.search(text))):
+        return log
+    advice = f"GCC puts no macro's value there: write UNROLL({named[1]}), with {UNROLL}"
+    return _UNROLL.sub(lambda found: f"{found[0]}; {advice}", log, count=1)

@@ -27,9 +27,10 @@ FINALISTS = 5
 MOST_TIED = 5  # more finalists, if the search's times do not separate them from the fastest
 MOST_RIVALS = 500  # trials that are looked at
 NEAR = 0.02  # relative difference of two times of a search that the finals may turn round
-# The same two on a processor. There, the search's time of one of the best configurations may be twice as long as that
-# of the best, because of other programs, and of where its process has its memory.
-MOST_TIED_ON_PROCESSOR, NEAR_ON_PROCESSOR = 15, 1.0
+# The same two on a processor, for the shortest run of the search. There, other programs may lengthen most runs of one
+# of the best configurations. Where its process has its memory, or two threads on one core, may lengthen all its runs:
+# these take twice as long, which noise may exceed.
+MOST_TIED_ON_PROCESSOR, NEAR_ON_PROCESSOR = 15, 1.25
 MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 # On a processor, other programs and the system's scheduler may lengthen all runs of a configuration by so much, mostly
 # because two of its threads share a core. So up to MOST_LOOKED_AT, those that the rule prefers, get a second look.
@@ -72,7 +73,7 @@ class Entrants:
         least = min((min(trial.outcome.times) for trial in first), default=0.0)
         is_noise = any(spread(trial.outcome.times) > NOISE for trial in first)
         low, high = least + (0.0 if is_noise else TURN_MS), least + DISTURBED_MS
-        lost = [trial for trial in rest if not _is_near(trial, first[0], NEAR_ON_PROCESSOR)]
+        lost = [trial for trial in rest if not self._is_near(trial, first[0])]
         disturbed = [trial for trial in lost if low <= min(trial.outcome.times) <= high]
         self._round.look_again(sorted(disturbed, key=self.rule.rank)[:MOST_LOOKED_AT])
 
@@ -107,8 +108,8 @@ class Entrants:
             return _promising(first, first)
         if objectives != ("time",):
             return first
-        most, margin = (MOST_TIED_ON_PROCESSOR, NEAR_ON_PROCESSOR) if self._on_processor else (MOST_TIED, NEAR)
-        near = sorted((trial for trial in rest if _is_near(trial, first[0], margin)), key=self.rule.rank)[:most]
+        most = MOST_TIED_ON_PROCESSOR if self._on_processor else MOST_TIED
+        near = sorted((trial for trial in rest if self._is_near(trial, first[0])), key=self.rule.rank)[:most]
         while near and sum(trial.time_ms or 0.0 for trial in (*first, *near)) > ROUND_MS:
             near.pop()
         return [*first, *near]
@@ -127,17 +128,17 @@ class Entrants:
         fast = _promising(fast, ranked) if self._is_short else fast
         return [trial for number, trial in enumerate(fast) if trial not in (*ranked, *fast[:number])]
 
+    def _is_near(self, trial: Trial, best: Trial) -> bool:
+        """Whether the search's times leave open which of two trials is faster."""
+        one, other = (verdicts.of_times(each.outcome.times) for each in (best, trial))
+        near = NEAR_ON_PROCESSOR if self._on_processor else NEAR
+        time_ms = min(trial.outcome.times) if self._on_processor else other.time_ms
+        return time_ms <= one.time_ms + max(near * one.time_ms, verdicts.REPEATABLE_MS) or bool(one.verdict(other))
+
 
 def _promising(trials: Sequence[Trial], ranked: Sequence[Trial]) -> list[Trial]:
     """The trials that the search did not find RACE times slower than the best."""
     return [trial for trial in trials if trial.values[0] <= RACE * ranked[0].values[0]]
-
-
-def _is_near(trial: Trial, best: Trial, near: float) -> bool:
-    """Whether the search's times leave open which of two trials is faster. They do if they differ by `near` at most."""
-    one, other = (verdicts.of_times(each.outcome.times) for each in (best, trial))
-    margin = max(near * one.time_ms, verdicts.REPEATABLE_MS)
-    return other.time_ms <= one.time_ms + margin or bool(one.verdict(other))
 
 
 def _front(best_first: Sequence[Trial]) -> list[Trial]:
