@@ -228,6 +228,14 @@ def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_coun
     assert {each[-1] for each in ways.values()} == {ways[1, 1][-1]}, "a long kernel hides what the host does"
 
 
+def test_calls_in_a_row_do_not_wait_for_the_launch_overhead_that_is_in_measured_times() -> None:
+    shape, host = (100, 160, 64), HostTimes(0.003, 0.005, 1.0)
+    sizes = dict(zip("MNK", shape, strict=True)) | {"batch": 1}
+    assert (table("hgemm", library=False).shortest_ms(sizes) or 0.0) < host.kernel_ms, "5.3 us, with the overhead"
+    assert first(table("hgemm"), *shape).space is None
+    assert first(table("hgemm", host=host), *shape).space is not None
+
+
 def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_the_library_on_the_device() -> None:
     """A CUDA graph of such calls would wait for the device alone."""
     device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04, 1.0))

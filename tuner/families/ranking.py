@@ -10,6 +10,7 @@ from tuner.devices import Device
 from tuner.devices.product import HostTimes
 from tuner.families.known import Known, distance
 from tuner.lockless import cached_property
+from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
 from tuner.space.scope import Scope
 from tuner.store.lookup import Match
@@ -73,7 +74,7 @@ class Ranking:
         key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, self._own_match)
         if self._own.regret is not None:
-            ranked = self._for_callers(self._own.ranked(scope))
+            ranked = self._for_callers(self._own.ranked(scope), self._own.launch_ms)
             if not self._is_fair(self._own, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
@@ -86,7 +87,7 @@ class Ranking:
         others: list[Sizes] = []
         if self._sibling is not None:
             name = self._sibling.device
-            ranked = self._for_callers(self._sibling.ranked(scope))
+            ranked = self._for_callers(self._sibling.ranked(scope), self._sibling.launch_ms)
             if ranked and not self._is_fair(self._sibling, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
@@ -119,23 +120,25 @@ class Ranking:
         """The configurations `measured` at these sizes, fastest first."""
         best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
         timed = sorted(((self._exact_time(known, sizes, best), known) for known in measured), key=lambda each: each[0])
-        for known in self._for_callers(timed):
+        for known in self._for_callers(timed, self._own.launch_ms):
             yield Ranked(known, match, sizes)
 
-    def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
+    def _for_callers(self, timed: Iterable[tuple[float, Known]], launch_ms: float | None) -> list[Known]:
         """Order configurations by the time that a program waits for each of many calls, shortest first.
 
-        `timed` has their times in ms, in order. A call takes at least as long as the host takes for it. A kernel that
-        takes more than LONGEST times the library's time on the device does not precede the library."""
+        `timed` has their times in ms, in order, with the launch overhead `launch_ms`, for which calls in a row do not
+        wait. A call takes at least as long as the host takes for it. A kernel that takes more than LONGEST times the
+        library's time on the device does not precede the library."""
         timed = [*timed]
         if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
             library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)
 
             def waited(each: tuple[float, Known]) -> float:
                 time_ms, known = each
+                own_ms = launch_overhead.removed(time_ms, launch_ms)
                 if known.space is None or known.space.is_of_library or time_ms > LONGEST * library_ms:
-                    return max(time_ms, host.library_ms)
-                return max(time_ms, host.of_steps(len(known.space.steps)))
+                    return max(own_ms, host.library_ms)
+                return max(own_ms, host.of_steps(len(known.space.steps)))
 
             timed.sort(key=waited)
         return [known for _, known in timed]
