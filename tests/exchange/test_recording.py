@@ -173,8 +173,30 @@ def test_times_of_ktt_are_in_the_unit_that_the_file_names(unit: str, ms: float, 
     (tmp_path / "made.json").write_text(json.dumps(ktt(unit)))
     assert recording.read(tmp_path / "made.json").optimum_ms == pytest.approx(ms)
     (tmp_path / "made.json").write_text(json.dumps(ktt("Jiffies")))
-    with pytest.raises(RequestError, match=r"made\.json: Metadata: TimeUnit is 'Jiffies'; known units: Nanoseconds, "):
+    with pytest.raises(RequestError, match=r"made\.json: Metadata: TimeUnit is 'Jiffies'; known units: ms, "):
         recording.read(tmp_path / "made.json")
+
+
+def test_t4_files_of_ktt_have_its_device_numbers_and_units(tmp_path: Path) -> None:
+    def result(block: str, name: str, value: float, unit: str) -> dict[str, Any]:
+        measured = [{"name": "sectors", "value": 1.0, "unit": ""}, {"name": name, "value": value, "unit": unit}]
+        config = {"block": block, "scale": "0.5", "way": "a" if block == "32" else "1"}
+        about = {"invalidity": "correct", "times": {"runtimes": [value]}, "objectives": [name]}
+        return {"configuration": config, "measurements": measured, **about}
+
+    path = tmp_path / "made.json"
+    about = {"autotuner": "KTT", "device": "NVIDIA A100", "timeunit": "microseconds"}
+    results = [result("128", "time", 2000.0, ""), result("32", "time", 3000.0, "")]
+    path.write_text(json.dumps({"metadata": about, "results": results}))
+    read = recording.read(path)
+    assert (read.device, read.optimum_ms) == ("NVIDIA A100", 2.0)
+    assert read.parameters == {"block": (32, 128), "scale": (0.5,), "way": ("1", "a")}
+    assert read.entries[128, 0.5, "1"].times == (2.0,)
+    path.write_text(json.dumps({"metadata": {**about, "timeunit": "Jiffies"}, "results": results}))
+    with pytest.raises(RequestError, match=r"made\.json: unknown time unit 'Jiffies'; known units: ms, "):
+        recording.read(path)
+    path.write_text(json.dumps({"results": [result("128", "TotalDuration", 2000.0, "Microseconds")]}))
+    assert recording.read(path).entries["128", "0.5", "1"] == recording.Entry(2.0, (2.0,))
 
 
 def test_a_cut_plain_gzip_is_told_from_no_gzip(tmp_path: Path) -> None:

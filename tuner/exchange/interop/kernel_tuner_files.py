@@ -24,7 +24,8 @@ from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store.store import Store
 from tuner.tuning.recordings import recording as recordings
-from tuner.tuning.recordings.recording import Entry, Recording, Row, is_value, milliseconds
+from tuner.tuning.recordings.recording import Entry, Recording, Row, is_value
+from tuner.tuning.recordings.units import milliseconds
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.trials import Trials

@@ -11,9 +11,9 @@ from typing import Any
 
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
+from tuner.tuning.recordings import units
 
 MEMBER = "Results"  # of the file, with the configurations
-_UNITS = {"Nanoseconds": 1e-6, "Microseconds": 1e-3, "Milliseconds": 1.0, "Seconds": 1e3}  # ms per unit
 _RIGHT = "Ok"  # the status of a configuration that ran and gave right results
 _FAILURES = {"CompilationFailed": "CompilationFailedConfig"}  # KTT's statuses: Kernel Tuner's names of failures
 
@@ -29,8 +29,9 @@ def as_cache(
     metadata = header.get("Metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     unit = metadata.get("TimeUnit")
-    if not isinstance(unit, str) or unit not in _UNITS:
-        raise RequestError(f"{where}: Metadata: TimeUnit is {quoted(unit)}; known units: {', '.join(_UNITS)}")
+    ms_per_unit = units.ms_per(unit)
+    if ms_per_unit is None:
+        raise RequestError(f"{where}: Metadata: TimeUnit is {quoted(unit)}; known units: {units.KNOWN}")
     entries: dict[tuple[Any, ...], dict[str, Any]] = {}
     torn: list[None] = []
     values: dict[str, dict[Any, None]] = {}
@@ -43,7 +44,7 @@ def as_cache(
         kernel = kernel or _text(result.get("KernelName"))
         for name, value in config.items():
             values.setdefault(name, {})[value] = None
-        entry: dict[str, Any] = {**config, "time": _time(result, _UNITS[unit])}
+        entry: dict[str, Any] = {**config, "time": _time(result, ms_per_unit)}
         if isinstance(entry["time"], str):
             entry["__error__"] = entry["time"]
         key = tuple(sorted(config.items()))
@@ -66,14 +67,14 @@ def _config(result: Any) -> dict[str, Any]:
     return config
 
 
-def _time(result: Mapping[str, Any], unit: float) -> float | str:
+def _time(result: Mapping[str, Any], ms_per_unit: float) -> float | str:
     """The time in ms, or the name of the failure."""
     status, duration = result.get("Status"), result.get("TotalDuration")
     if status != _RIGHT:
         return _FAILURES.get(str(status), shown(str(status))[:100])
     if isinstance(duration, bool) or not isinstance(duration, int | float) or not duration > 0:
         return "no TotalDuration"
-    return duration * unit
+    return duration * ms_per_unit
 
 
 def _text(value: Any) -> str:

@@ -23,15 +23,12 @@ from tuner.quoting import shown
 from tuner.space.config import Config, Value
 from tuner.space.model import Space
 from tuner.space.values import bit_classes
-from tuner.store.record_rules import SHORTEST_MS
-from tuner.tuning.recordings import jsonfile, ktt
+from tuner.tuning.recordings import jsonfile, ktt, t4_results, units
 
 if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 Row = tuple[Value, ...]  # a configuration's values, in the order of a recording's parameters
-_UNITS = {"ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # unit: ms per unit
-_CORRECT = ("correct", "valid")  # `invalidity` of a valid T4 result
 FORBIDDEN = "InvalidConfig"  # Kernel Tuner's name of a combination of values that is no configuration
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; any other failure is RuntimeFailedConfig
 _NAMES = (*_FAILURES.values(), "RuntimeFailedConfig", FORBIDDEN)
@@ -48,6 +45,8 @@ TIMINGS = {  # Kernel Tuner's names of the phases of a trial: T4's names
     "framework_time": "framework",
 }
 
+# The member with the entries of a file that is no cache: what makes a cache of it.
+_FORMS = {ktt.MEMBER: ktt.as_cache, t4_results.MEMBER: t4_results.as_cache}
 METADATA = "metadata"  # a recording x.json has its metadata in x-metadata.json
 
 
@@ -188,10 +187,8 @@ def read(path: Path) -> Recording:
     it succeeded."""
     text = jsonfile.text(path)
     header, member, objects = jsonfile.parts(text)
-    if member == ktt.MEMBER:
-        recording = _from_cache(*ktt.as_cache(shown(path), header, objects))
-    else:
-        recording = _from_t4(path, objects) if member == "results" else _from_cache(header, objects)
+    form = _FORMS.get(member or "")
+    recording = _from_cache(*(header, objects) if form is None else form(shown(path), header, objects))
     if not any(entry.time_ms is not None for entry in recording.entries.values()):
         raise RequestError(f"{shown(path)}: {jsonfile.why_no_time(text, member, objects)}")
     return recording
@@ -243,10 +240,10 @@ def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
             continue
         if parameters and isinstance(data, dict) and all(is_value(data.get(name)) for name in parameters):
             extra = {k: v for k, v in data.items() if k not in (*parameters, "time", "times", "__error__")}
-            time_ms = milliseconds(data.get("time")) if "__error__" not in data else None
+            time_ms = units.milliseconds(data.get("time")) if "__error__" not in data else None
             failure = None if time_ms is not None else str(data.get("__error__", data.get("time")))
             row = tuple(data[name] for name in parameters)
-            entries[row] = Entry(time_ms, _times(data.get("times")), failure, extra)
+            entries[row] = Entry(time_ms, units.times(data.get("times")), failure, extra)
         else:
             ignored += 1
     return Recording(
@@ -265,52 +262,6 @@ def _name(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _from_t4(path: Path, objects: list[Any]) -> Recording:
-    """The recording in a T4 file. Raises RequestError for a time in an unknown unit."""
-    names: list[str] = []
-    entries: dict[Row, Entry] = {}
-    ignored = 0
-    for data in objects:
-        config = data.get("configuration") if isinstance(data, dict) else None
-        if not isinstance(config, dict) or not all(map(is_value, config.values())):
-            config = {}
-        names = names or list(config)
-        if not config or set(config) != set(names):
-            ignored += 1
-            continue
-        time_ms = _t4_time(path, data)
-        invalidity = str(data.get("invalidity", _CORRECT[0]))
-        valid = invalidity in _CORRECT and time_ms is not None
-        times = data.get("times")
-        runtimes = _times(times.get("runtimes")) if isinstance(times, dict) else ()
-        row = tuple(config[name] for name in names)
-        entries[row] = Entry(time_ms if valid else None, runtimes, None if valid else invalidity)
-    return Recording("", "", _values(dict.fromkeys(names), entries), entries, ignored=ignored)
-
-
-def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
-    """The measurement `time` in ms; without one, the first objective if its unit is one of time.
-
-    Kernel Tuner writes its observers' measurements, such as energies, without a unit, and often before `time`. So an
-    empty unit means ms for `time` alone.
-    """
-    measurements, objectives = data.get("measurements"), data.get("objectives")
-    by_name: dict[Any, Mapping[str, Any]] = {}
-    for measurement in measurements if isinstance(measurements, list) else []:
-        if isinstance(measurement, dict) and isinstance(measurement.get("name"), str):
-            by_name.setdefault(measurement["name"], measurement)
-    if "time" in by_name:
-        unit = by_name["time"].get("unit", "")
-        unit = "ms" if unit == "" else unit
-        if not isinstance(unit, str) or unit not in _UNITS:
-            raise RequestError(f"{shown(path)}: unknown time unit {str(unit)[:40]!r}; known units: {', '.join(_UNITS)}")
-        return milliseconds(by_name["time"].get("value"), unit)
-    first = objectives[0] if isinstance(objectives, list) and objectives else None
-    objective = by_name.get(first, {}) if isinstance(first, str) else {}
-    unit = objective.get("unit")
-    return milliseconds(objective.get("value"), unit) if isinstance(unit, str) and unit in _UNITS else None
-
-
 def _values(parameters: Mapping[str, Any], entries: Mapping[Row, Entry]) -> dict[str, tuple[Value, ...]]:
     """The values of each parameter: the declared ones, then any others that occur in the entries, ascending."""
     values: dict[str, tuple[Value, ...]] = {}
@@ -324,15 +275,3 @@ def _values(parameters: Mapping[str, Any], entries: Mapping[Row, Entry]) -> dict
 def is_value(value: Any) -> bool:
     """Whether `value` can be the value of a parameter."""
     return isinstance(value, int | float | str)
-
-
-def milliseconds(value: Any, unit: str = "ms") -> float | None:
-    """`value`, a time in `unit`, in ms; None if it is not a time, such as the name of a failure."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
-        return None  # old versions of Kernel Tuner wrote a failure as 1e20
-    time_ms = value * _UNITS[unit]
-    return time_ms if time_ms >= SHORTEST_MS else None
-
-
-def _times(values: Any) -> tuple[float, ...]:
-    return tuple(t for v in values if (t := milliseconds(v)) is not None) if isinstance(values, list) else ()
