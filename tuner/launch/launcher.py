@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
@@ -77,9 +76,8 @@ def load(
             compiler. If it is loaded, `Kernel.match` is "default".
 
     Raises RequestError for an invalid request, if `strict` finds no exact record, and if there is no record whose bits
-    `same_bits_as` asks for. Raises DeviceError if the device
-    does not exist, or if there is neither a build nor a compiler. Raises the TrialError of the best configuration if
-    none runs.
+    `same_bits_as` asks for. Raises DeviceError if the device does not exist, or if there is neither a build nor a
+    compiler. Raises the TrialError of the best configuration if none runs.
 
     Example::
 
@@ -93,28 +91,14 @@ def load(
         kernel(C, A, B)
         assert np.allclose(C, A @ B, rtol=1e-4)
     """
-    if not isinstance(kernel, str | Path | PythonSpace | Space) or not (
-        device is None or isinstance(device, str | Device)
-    ):
-        raise RequestError(
-            f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name, its path or a tuner.Space, and a "
-            "device's name"
-        )
-    _check_types(
+    _check_kinds(
+        kernel,
+        device,
         folders={"results": results, "binaries": binaries},
         mappings={"config": config, "options": options, "types": types},
     )
-    if config is not None and strict:
-        raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
-    if same_bits_as is not None and (config is not None or binaries is not None):
-        raise RequestError("load(same_bits_as=...): `config` and `binaries` replace the look-up; drop one of the two")
     deployment = deployments.of_program("load", as_)
-    if as_ is not None and (config is not None or binaries is not None):
-        raise RequestError("load(as_=...): `config` and `binaries` replace the look-up; drop one of the two")
-    if same_bits_as is not None and deployment != ISOLATED:
-        raise RequestError(
-            "load(same_bits_as=..., as_=...): bits are known only of isolated launches; drop one of the two"
-        )
+    _check_together(config is not None, strict, binaries is not None, same_bits_as, as_)
     space = _space(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
@@ -130,26 +114,13 @@ def load(
         instances = [(instance, Candidate(instance.config, "default"))]
     elif (choice := frozen.choice(look_up)) is not None:
         instances = [(choice.instance(space), choice.candidate)]
-    elif same_bits_as is not None:
-        query, toolchain = Query.of(space, scope, opened), opened.toolchain_of(space.compiler_of(opened.language))
-        records = Store.of(space, Path(results) if results else None).records
-        alike = same_bits.candidates(records, query, toolchain, same_bits_as)
-        if strict and alike[0].record is None:
-            raise RequestError(_no_exact_record(query, alike[0]))
-        instances = [(Instance(space, candidate.config, scope), candidate) for candidate in alike]
     else:
-        folder, query = (
-            Path(results) if results else None,
-            replace(Query.of(space, scope, opened), deployment=deployment),
-        )
-        candidates = _look_up(Store.of(space, folder), query, strict, builds)
-        is_usual = not builds and space.files and deployment == ISOLATED
-        if is_usual and not (candidates and candidates[0].is_exact):
-            address = kernel_names.address(space)
-            if missed.note(address, chosen.sizes, opened, chosen.options, chosen.types, folder):
-                candidates = _look_up(Store.of(space, folder), query, strict, builds)
-        if not candidates:
-            raise RequestError(_no_exact_record(query, Store.of(space, folder).look_up(query)))
+        query = replace(Query.of(space, scope, opened), deployment=deployment)
+        folder = Path(results) if results else None
+        if same_bits_as is not None:
+            candidates = _alike(query, opened, same_bits_as, folder, strict)
+        else:
+            candidates = _known(query, chosen, opened, builds, folder, strict)
         instances = [(Instance(space, candidate.config, scope), candidate) for candidate in candidates]
     exported = _by_source(builds)
     choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in instances)
@@ -176,13 +147,34 @@ def find(space: Space, scope: Scope, device: Device, results: Path | None = None
     return Store.of(space, results).look_up(Query.of(space, scope, device))
 
 
-def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> None:
+def _check_kinds(kernel: object, device: object, folders: Mapping[str, object], mappings: Mapping[str, object]) -> None:
+    """Raise RequestError for an argument of `load` that is of another kind than it takes."""
+    if not isinstance(kernel, str | Path | PythonSpace | Space) or not (
+        device is None or isinstance(device, str | Device)
+    ):
+        raise RequestError(
+            f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name, its path or a tuner.Space, and a "
+            "device's name"
+        )
     for name, folder in folders.items():
         if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):
             raise RequestError(f"load({name}={quoted(folder)}): write the path of a folder")
     for name, mapping in mappings.items():
         if not (mapping is None or isinstance(mapping, Mapping)):
             raise RequestError(f"load({name}={quoted(mapping)}): write names with values, as {{'alpha': 2.0}}")
+
+
+def _check_together(has_config: bool, strict: bool, has_binaries: bool, same_bits_as: object, as_: str | None) -> None:
+    """Raise RequestError for arguments of `load` that exclude each other."""
+    if has_config and strict:
+        raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
+    for name, given in (("same_bits_as", same_bits_as), ("as_", as_)):
+        if given is not None and (has_config or has_binaries):
+            raise RequestError(f"load({name}=...): `config` and `binaries` replace the look-up; drop one of the two")
+    if same_bits_as is not None and as_ not in (None, ISOLATED):
+        raise RequestError(
+            "load(same_bits_as=..., as_=...): bits are known only of isolated launches; drop one of the two"
+        )
 
 
 def _bundled_builds(folder: Path, space: Space, device: Device) -> list[ExportedBuild]:
@@ -196,6 +188,40 @@ def _bundled_builds(folder: Path, space: Space, device: Device) -> list[Exported
             stacklevel=3,
         )
     return usable
+
+
+def _alike(
+    query: Query, device: Device, same_bits_as: str | Mapping[str, Value], folder: Path | None, strict: bool
+) -> Sequence[Candidate]:
+    """Candidates whose outputs have the same bits as `same_bits_as`, best first. `folder` is that of `load(results=)`.
+
+    Raises RequestError if there is none, and if `strict` and there is no record of them.
+    """
+    toolchain = device.toolchain_of(query.space.compiler_of(device.language))
+    found = same_bits.candidates(Store.of(query.space, folder).records, query, toolchain, same_bits_as)
+    if strict and found[0].record is None:
+        raise RequestError(_no_exact_record(query, found[0]))
+    return found
+
+
+def _known(
+    query: Query, chosen: Chosen, device: Device, builds: Sequence[ExportedBuild], folder: Path | None, strict: bool
+) -> Sequence[Candidate]:
+    """Candidates of the look-up, best first: exported ones, then the store's. `folder` is that of `load(results=)`.
+
+    A look-up without an exact record is noted for `tune missed`; in a `tuner.warm_up` block that tunes, and what it has
+    found counts. Raises RequestError if `strict` and there is no exact record.
+    """
+    space = query.space
+    candidates = _look_up(Store.of(space, folder), query, strict, builds)
+    is_usual = not builds and space.files and query.deployment == ISOLATED
+    if is_usual and not (candidates and candidates[0].is_exact):
+        address = kernel_names.address(space)
+        if missed.note(address, chosen.sizes, device, chosen.options, chosen.types, folder):
+            candidates = _look_up(Store.of(space, folder), query, strict, builds)
+    if not candidates:
+        raise RequestError(_no_exact_record(query, Store.of(space, folder).look_up(query)))
+    return candidates
 
 
 def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[ExportedBuild]) -> list[Candidate]:
@@ -215,7 +241,7 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
             config = config_text(build.config)
             warnings.warn(
                 f"{query.space.name}: {config}: this exported configuration is not valid for this problem; skipped",
-                stacklevel=3,
+                stacklevel=4,
             )
     return [*defaults, *candidates]
 
