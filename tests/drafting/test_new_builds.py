@@ -258,12 +258,31 @@ HOSTS = {
          "{name: mode, dtype: int32, value: 1}"],
     ),
     "a struct that is made where it is passed": (
-        "struct Params { float dt; int count; };"
+        "struct Params { float dt; int count; float3 wind; int low[2]; };"
         "__global__ void f(float *x, const float *y, const int *at, Params p) "
         "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < p.count) x[i] = p.dt * y[at[i] * 2]; }"
         "void run(float *x, int *at, int n) { float *y; cudaMalloc(&y, (n + 1) * sizeof(float));"
-        "f<<<(n + 255) / 256, 256>>>(x, y, at, Params{0.5f, n}); }",
-        ['name: y, dtype: float32, shape: ["count + 1"]'],
+        "f<<<(n + 255) / 256, 256>>>(x, y, at, Params{0.5f, n, make_float3(1, 2, -3), {n, 4}}); }",
+        ['name: y, dtype: float32, shape: ["count + 1"]', "{name: dt, dtype: float32, value: 0.5}",
+         "{name: wind, dtype: float3, value: [1, 2, -3]}", "shape: [2], value: [1, 1]}"],
+    ),
+    "a struct that begins in braces": (
+        "struct Params { int low[2]; float dt; };"
+        "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
+        "void run(float *x) { const float step = 0.25f; Params q = {{5, 6}, step}; f<<<9, 32>>>(x, q); }",
+        ["shape: [2], value: [5, 6]}", "{name: dt, dtype: float32, value: 0.25}"],
+    ),
+    "a struct that a function may change": (
+        "struct Params { int low[2]; float dt; };"
+        "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
+        "void run(float *x) { Params q = {{5, 6}, 0.25f}; refine(&q); f<<<9, 32>>>(x, q); }",
+        ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32, value: 1}"],
+    ),
+    "a struct without the braces of its array": (
+        "struct Params { int low[2]; float dt; };"
+        "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
+        "void run(float *x) { f<<<9, 32>>>(x, Params{5, 6}); }",
+        ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32, value: 1}"],
     ),
     "an array of one instance, of which there are others": (
         "template <int R> __global__ void f(float *y, const float *w, int n) { float s = 0;"

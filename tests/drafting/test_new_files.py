@@ -285,6 +285,11 @@ void run(float *y, const Point *points, int n) {
     free = "void run(float *y, int n) {\n    check(y, HALO * n);\n    f<<<n, BLOCK>>>(y, y, 0, n);\n}\n"
     _, text = drafted(tmp_path, tune, code[: code.index("void run")] + free)
     assert "# HALO: [3]    # no knob: host code reads it: check(y, HALO * n)" in text
+    of_template = code.replace("#define WINDOW 2\n", "").replace("__global__", "template <int WINDOW> __global__")
+    data, _ = drafted(tmp_path, tune, of_template.replace("f<<<", "f<2><<<"))
+    assert data["parameters"]["WINDOW"] == [2], "the name of the kernel passes it"
+    _, text = drafted(tmp_path, tune, of_template)
+    assert "WINDOW: [1]  # ? which value has it? no knob: the kernel's loops run from its negative to it" in text
 
 
 def test_kernels_of_one_name_need_names_of_their_own(tmp_path: Path, tune: Tune) -> None:

@@ -21,7 +21,8 @@ Members = Callable[[str], tuple[Member, ...] | None]
 Arrays = Mapping[tuple[str, ...], Sequence[str]]
 OF_CUDA = "struct cudaPitchedPtr { void *ptr; size_t pitch, xsize, ysize; };"
 _EMPTY = "{name: empty, dtype: uint8, value: 0}"
-_FIELD = re.compile(r"( *- \{name: (\w+), [^{}]*\bvalue: )1([,}].*)")  # a line of a draft; 1 stands for any number
+# A line of a draft; 1 stands for any number.
+_FIELD = re.compile(r"( *- \{name: (\w+), [^{}]*\bvalue: )(1|\[1(?:, 1)*\])([,}].*)")
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _EXPRESSION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()+*/-]+\))[ \t]*$", re.MULTILINE)
 MOST_MACROS = 5  # that an extent is expanded through
@@ -86,13 +87,20 @@ def is_open(keys: Sequence[str]) -> bool:
 
 def is_told(field: str, numbers: Mapping[str, str]) -> bool:
     """Whether the number of a field is that of its name, not a 1 that stands for any."""
-    return (match := _FIELD.fullmatch(field)) is not None and match[2] in numbers
+    return (match := _FIELD.fullmatch(field)) is not None and _fits(match, numbers)
 
 
 def with_numbers(field: str, numbers: Mapping[str, str]) -> str:
-    """The line of a field with the number of its name in the place of the 1 that stands for any."""
+    """The line of a field with the number of its name, or as many as it has, in the place of each 1 that stands for
+    any."""
     match = _FIELD.fullmatch(field)
-    return f"{match[1]}{numbers[match[2]]}{match[3]}" if match and match[2] in numbers else field
+    return f"{match[1]}{numbers[match[2]]}{match[4]}" if match and _fits(match, numbers) else field
+
+
+def _fits(field: re.Match[str], numbers: Mapping[str, str]) -> bool:
+    """Whether a field's name has numbers, as many as the field."""
+    given, open_ = numbers.get(field[2], ""), field[3]
+    return bool(given) and (given[0] == "[") == (open_[0] == "[") and given.count(",") == open_.count(",")
 
 
 def _numbers(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from tuner.drafting.arrays.blocks import Blocks
 from tuner.drafting.arrays.single_blocks import needed
-from tuner.drafting.chosen_sizes import ChosenSizes
+from tuner.drafting.chosen_sizes import OF_A_WINDOW, ChosenSizes
 from tuner.drafting.knobs import flags, proposals
 from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.polynomials import names_in
@@ -88,10 +88,13 @@ class ChosenKnobs(ChosenSizes):
         return len(re.findall(rf"\b{name}\b", text)) >= (1 if definitions else 2)
 
     def _as_launched(self, name: str, knob: Knob) -> Knob:
-        """A knob that asks for its values, with those around what all launches or instances have for it."""
+        """A knob that asks for its values, with those around what all launches or instances have for it; with that
+        value alone if another one changes the operation."""
         number = self.launched.number(name) if knob.question else None
         if number is None and knob.question and name in self.templates.knobs:
             number = self.templates.instantiated(name)
+        if name in self.templates.knobs and self._bounds_a_window(name):
+            return _of_a_window(knob, number)
         return knob if number is None else Knob(proposals.around(number), number)
 
     def _as_built(self, name: str, knob: Knob) -> Knob:
@@ -269,6 +272,15 @@ class ChosenKnobs(ChosenSizes):
             return ""
         known = (e.isdecimal() or e in of_host or (e in self.knobs and (reads or e in self.code)) for e in block)
         return "" if is_declared and len(block) == self.dimensions_of(step) and all(known) else ask
+
+
+def _of_a_window(knob: Knob, number: int | None) -> Knob:
+    """A template parameter that bounds a window. The kernel's name must pass it, so it stays, with one value: the
+    `number` of the launches, or its default."""
+    if number is None and knob.question:
+        return Knob((knob.default,), knob.default, f"which value has it? no knob: {OF_A_WINDOW}")
+    value = knob.default if number is None else number
+    return Knob((value,), value, remark=f"no knob: {OF_A_WINDOW}")
 
 
 def _factors(extents: Sequence[str]) -> list[str]:

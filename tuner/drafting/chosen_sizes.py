@@ -14,6 +14,7 @@ from tuner.lockless import cached_property
 from tuner.space.sources.preprocessor import without
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+OF_A_WINDOW = "the kernel's loops run from its negative to it"
 
 
 class ChosenSizes(Facts):
@@ -44,11 +45,14 @@ class ChosenSizes(Facts):
                 found[name] = "the types of arguments depend on it"
             elif name in self._read_by_host:
                 found[name] = f"host code reads it: {self._read_by_host[name]}"
-            elif re.search(rf"= - {name} ; \w+ < = {name} ", self.body):
-                found[name] = "the kernel's loops run from its negative to it"
+            elif self._bounds_a_window(name):
+                found[name] = OF_A_WINDOW
             elif self.is_quantity(name):
                 found[name] = "it only enters what is computed"
         return {name: found[name] for name in self.numbers if name in found}
+
+    def _bounds_a_window(self, name: str) -> bool:
+        return re.search(rf"= - {name} ; \w+ < = {name} ", self.body) is not None
 
     @cached_property
     def _read_by_host(self) -> dict[str, str]:

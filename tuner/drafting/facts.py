@@ -238,10 +238,11 @@ class Facts:
         return found.pop() if len(found) == 1 else ""
 
     def members(self, parameter: Parameter) -> dict[str, str]:
-        """The numbers that the host assigns to members of a struct before all launches that pass it, by member."""
+        """The numbers that the host gives to members of a struct before all launches that pass it, by member."""
         from tuner.drafting.host.passed import of_members
 
-        return of_members(self.program, self.steps, parameter.name) if self.program else {}
+        every = self.structs.get(parameter.type) or ()
+        return of_members(self.program, self.steps, parameter.name, every) if self.program else {}
 
     @cached_property
     def program(self) -> HostProgram | None:

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.space.sources.prototype import Parameter, Prototype, is_type_word
+from tuner.space.sources.struct_text import Member
 from tuner.space.sources.tokens import matching
 
 MOST_NAMES = 8  # between a launch and the number that it passes
@@ -99,15 +101,61 @@ def constant(program: HostProgram, function: HostFunction, name: str) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def of_members(program: HostProgram, steps: Sequence[Prototype], name: str) -> dict[str, str]:
-    """The numbers that all launches have for members of the struct `name` of the steps, as text, by member."""
+def of_members(
+    program: HostProgram, steps: Sequence[Prototype], name: str, members: Sequence[Member]
+) -> dict[str, str]:
+    """The numbers that all launches have for members of the struct `name` of the steps, as text, by member: a number,
+    or a list of those of an array or vector. `members` are all of the struct."""
     found = list[set[tuple[str, str]]]()
     for step in steps:
         names = [each.name for each in step.parameters or ()]
         for site in launches(program, step.name, len(names)) if name in names else ():
             words = site.arguments[names.index(name)] if names.index(name) < len(site.arguments) else ()
-            found.append({*_members(site, words[0]).items()} if len(words) == 1 else set())
+            assigned = _members(site, words[0]) if len(words) == 1 else {}
+            found.append({*(assigned or _of_initialiser(program, site, words, members)).items()})
     return dict(set.intersection(*found)) if found else {}
+
+
+def _of_initialiser(
+    program: HostProgram, site: LaunchSite, words: Sequence[str], members: Sequence[Member]
+) -> dict[str, str]:
+    """The numbers of members in `Params{n, 0.5f}` at a launch, or of a variable that begins so and is not changed."""
+    values, found = _initialiser(site, words), dict[str, str]()
+    if len(values) > len(members):
+        return {}  # braces of an inner array are left out
+    for member, value in zip(members, values, strict=False):
+        is_list = bool(member.extents) or member.parameter.width > 1
+        parts = _listed(value) if is_list else [value]
+        if not parts:
+            return {}
+        numbers = [{*_numbers(program, site.function, part, 0)} for part in parts]
+        texts = [each.pop() if len(each) == 1 else "" for each in numbers]
+        if all(texts):
+            found[member.name] = f"[{', '.join(texts)}]" if is_list else texts[0]
+    return found
+
+
+def _initialiser(site: LaunchSite, words: Sequence[str]) -> list[list[str]]:
+    """The values between the braces of a struct that a launch passes; empty if that is not certain."""
+    function = site.function
+    if len(words) == 1:
+        (first, *more) = function.assignments.get(words[0], ()) or (None,)
+        has_members = any(path.startswith(f"{words[0]}.") for path in function.assignments)
+        if first is None or more or has_members or not function.is_certain(first, site.position):
+            return []
+        if function.is_passed_by_address(words[0], first.position, site.position):
+            return []
+        words = first.words
+    return _listed(words) if "{" in words[:2] else []
+
+
+def _listed(words: Sequence[str]) -> list[list[str]]:
+    """The values in `{1, 2}`, `float2{1, 2}` or `make_float2(1, 2)`; empty for anything else."""
+    start = 0 if tuple(words[:1]) == ("{",) else 1
+    is_made = tuple(words[1:2]) == ("(",) and words[0].startswith("make_")
+    if not (is_made or tuple(words[start : start + 1]) == ("{",)) or matching(words, start) != len(words) - 1:
+        return []
+    return [each for each in split_arguments(words[start + 1 : -1]) if each]
 
 
 def _members(site: LaunchSite, name: str) -> dict[str, str]:
