@@ -284,6 +284,17 @@ HOSTS = {
         "void run(float *x) { f<<<9, 32>>>(x, Params{5, 6}); }",
         ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32, value: 1}"],
     ),
+    "a template parameter that is an extent": (
+        "template <int DIM, int ROWS> __global__ void f(float *o, const float *q, int length) "
+        "{ int row = blockIdx.x * ROWS + threadIdx.y, head = blockIdx.y; if (row >= length) return;"
+        "const float *mine = q + ((size_t)head * length + row) * DIM;"
+        "for (int d = threadIdx.x; d < DIM; d += 32) o[((size_t)head * length + row) * DIM + d] = mine[d]; }"
+        "void run(float *o, float *q, int heads, int length) "
+        "{ f<64, 4><<<dim3((length + 3) / 4, heads), dim3(32, 4)>>>(o, q, length); }",
+        ["name: o, dtype: float32, shape: [heads, length, 64]", "name: q, dtype: float32, shape: [heads, length, 64]",
+         "  DIM: [64]  # no knob: an extent of an argument\n  ROWS: [1, 2, 4, 8, 16]\n",
+         "grid: [ceil_div(length, ROWS), heads]\n"],
+    ),
     "an array of one instance, of which there are others": (
         "template <int R> __global__ void f(float *y, const float *w, int n) { float s = 0;"
         "for (int i = 0; i < R; i++) s += w[i]; y[blockIdx.x] = s; }"

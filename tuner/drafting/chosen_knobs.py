@@ -88,14 +88,15 @@ class ChosenKnobs(ChosenSizes):
         return len(re.findall(rf"\b{name}\b", text)) >= (1 if definitions else 2)
 
     def _as_launched(self, name: str, knob: Knob) -> Knob:
-        """A knob that asks for its values, with those around what all launches or instances have for it; with that
-        value alone if another one changes the operation."""
-        number = self.launched.number(name) if knob.question else None
-        if number is None and knob.question and name in self.templates.knobs:
-            number = self.templates.instantiated(name)
-        if name in self.templates.knobs and self._bounds_a_window(name):
+        """A knob that asks for its values, with those around what all launches or instances have for it; a template
+        parameter with its value alone if another one changes the operation."""
+        is_of_template = name in self.templates.knobs
+        number = self.template_numbers.get(name) if is_of_template else self.launched.number(name)
+        if is_of_template and name in self.shapes.fixed:
+            return Knob((self.shapes.fixed[name],), self.shapes.fixed[name], remark="no knob: an extent of an argument")
+        if is_of_template and self._bounds_a_window(name):
             return _of_a_window(knob, number)
-        return knob if number is None else Knob(proposals.around(number), number)
+        return Knob(proposals.around(number), number) if number is not None and knob.question else knob
 
     def _as_built(self, name: str, knob: Knob) -> Knob:
         """A flag with the value that the draft assumes where types follow from it, or the host's build has it."""
@@ -275,12 +276,10 @@ class ChosenKnobs(ChosenSizes):
 
 
 def _of_a_window(knob: Knob, number: int | None) -> Knob:
-    """A template parameter that bounds a window. The kernel's name must pass it, so it stays, with one value: the
-    `number` of the launches, or its default."""
-    if number is None and knob.question:
+    """A template parameter that bounds a window. The kernel's name must pass it, so it stays, with one value."""
+    if number is None:
         return Knob((knob.default,), knob.default, f"which value has it? no knob: {OF_A_WINDOW}")
-    value = knob.default if number is None else number
-    return Knob((value,), value, remark=f"no knob: {OF_A_WINDOW}")
+    return Knob((number,), number, remark=f"no knob: {OF_A_WINDOW}")
 
 
 def _factors(extents: Sequence[str]) -> list[str]:

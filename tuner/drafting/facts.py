@@ -19,6 +19,7 @@ from tuner.drafting.fields import StructField, StructPointer
 from tuner.drafting.host.texts import defined, texts
 from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import proposals
+from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.knobs.templates import Templates, is_type
 from tuner.drafting.reached import is_declared
 from tuner.languages import LANGUAGES
@@ -204,8 +205,21 @@ class Facts:
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
         own = [[p.name for p in arrays if p.name in self._names(step)] for step in self.steps]
-        names = Names([p.name for p in arrays], written, self.sizes, self.numbers, own)
+        numbers = {**self.numbers, **self.template_numbers}
+        names = Names([p.name for p in arrays], written, self.sizes, numbers, own, self.template_numbers)
         return Shapes([step.body for step in self.steps], names, self.has_grid)
+
+    @cached_property
+    def template_numbers(self) -> dict[str, int]:
+        """The only number that launches, explicit instantiations or the default have for each template parameter."""
+        found = {name: self._template_number(name, knob) for name, knob in self.templates.knobs.items()}
+        return {name: number for name, number in found.items() if number is not None}
+
+    def _template_number(self, name: str, knob: Knob) -> int | None:
+        if not knob.question:
+            return None if isinstance(knob.default, bool | str) else knob.default
+        number = self.launched.number(name)
+        return self.templates.instantiated(name) if number is None else number
 
     @cached_property
     def launched(self) -> HostLaunches:

@@ -37,14 +37,16 @@ BLOCKS_APART = 2  # fewest constant extents below a block index; one may be a th
 
 @dataclass(frozen=True)
 class Names:
-    """Names in kernels: arrays, written arrays, sizes, and `numbers` (integer macros and constants). `own` are the
-    arrays that each of several kernels takes, which may have variables with the names of others."""
+    """Names in kernels: arrays, written arrays, sizes, and `numbers` (integer macros, constants and template
+    parameters; those of `passed` cannot be sizes). `own` are the arrays that each of several kernels takes, which may
+    have variables with the names of others."""
 
     arrays: Sequence[str]
     written: Sequence[str]
     sizes: Sequence[str]
     numbers: Mapping[str, int]
     own: Sequence[Collection[str]] = ()
+    passed: Collection[str] = ()
 
 
 class Shapes:
@@ -75,7 +77,9 @@ class Shapes:
         self._open = self._resolved([*found.values()])
         every = {extent for extents in found.values() for extent in extents or ()}
         numbers = {name: number for name, number in names.numbers.items() if name in every}
-        self.fixed = {name: number for name, number in numbers.items() if not is_large(name, number)}
+        self.fixed = {
+            name: number for name, number in numbers.items() if name in names.passed or not is_large(name, number)
+        }
         self.sizes = [*names.sizes, *numbers]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
         self._found_extents = found
