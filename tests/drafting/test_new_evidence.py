@@ -23,6 +23,54 @@ PROGRAMS = {
         "\nvoid run(int n) { int m = 2 * n; float *y; cudaMalloc(&y, m * sizeof(float)); f<<<m / 64, 64>>>(y, n); }",
         ['shape: ["2 * n"]'],
     ),
+    "tensors of PyTorch": (
+        "#include <torch/extension.h>\n"
+        "__global__ void f(float *y, float *s, const float *x, int n, int d, int threads) {"
+        "extern __shared__ float t[]; for (int i = threadIdx.x; i < n * d; i += threads) { "
+        "t[threadIdx.x] = x[blockIdx.x * n * d + i]; y[blockIdx.x * n * d + i] = t[threadIdx.x]; }"
+        "s[blockIdx.x * n] += t[0]; }"
+        "torch::Tensor run(const torch::Tensor& x) { const auto batch = x.size(0); int n = static_cast<int>(x.size(1));"
+        "int d = (int)x.size(2); const int threads = 64; auto y = torch::zeros_like(x);"
+        "auto s = torch::zeros({batch, n}, x.options()); s = s.cuda();"
+        "f<<<batch, threads, threads * n * sizeof(float)>>>(y.data_ptr<float>(), (float *)s.data_ptr(),"
+        "x.contiguous().data_ptr<float>(), n, d, threads); return y; }",
+        [
+            "batch:   # as in the host code; no kernel takes it\n",
+            "name: y, dtype: float32, shape: [batch, n, d], role: out",
+            "name: s, dtype: float32, shape: [batch, n], role: inout, fill: zeros",
+            "name: x, dtype: float32, shape: [batch, n, d], role: in",
+            "name: threads, dtype: int32, value: 64",
+            "grid: [batch]\nblock: [64]\nshared_memory: 4 * n * 64\n",
+        ],
+    ),
+    "records that a loop reads": (
+        '#include "vector"\n'
+        "__global__ void f(unsigned char *y, const unsigned char *x, int w, int h) {"
+        "int u = blockIdx.x * blockDim.x + threadIdx.x, v = blockIdx.y * blockDim.y + threadIdx.y;"
+        "if (u >= w || v >= h) return; int i = v * w + u; for (int c = 0; c < 3; c++) y[i * 3 + c] = x[3 * i + c]; }",
+        ["name: y, dtype: uint8, shape: [h, w, 3]", "name: x, dtype: uint8, shape: [h, w, 3]"],
+    ),
+    "a part of the elements, of which the others are treated otherwise": (
+        "__global__ void f(float *y, const float *x, int n, int first) { float s, far = LENGTH * 0.5f;"
+        "int i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;"
+        "for (int j = 0; j < n; j++) { if (i < first && x[j] < far) y[i] += LENGTH;"
+        "else { s = LENGTH + x[j]; y[i] -= s; } if (i < first || j > i) y[i] += x[i]; } }\n#define LENGTH 15\n",
+        ["name: y, dtype: float32, shape: [n]", "name: x, dtype: float32, shape: [n]", "LENGTH: [15]    # no knob"],
+    ),
+    "a variable of one name in two loops": (
+        "__constant__ int mask[MOST];\n__global__ void f(int *y, const int *x, int n, int few) { __shared__ int s[64];"
+        "for (int i = threadIdx.x; i < 64; i += blockDim.x) s[i] = x[i];"
+        "int k = blockIdx.x * blockDim.x + threadIdx.x, sum = 0; for (int i = 0; i < few; i++)"
+        "sum += mask[i] * s[i % 64]; if (k < n) y[k] = sum; }",
+        ["kind: constant, dtype: int32, shape: [few], role: in"],
+    ),
+    "more elements in memory than indices reach": (
+        "__global__ void f(int *y, const int *x, int n, int pitch) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (i < n) y[i] = x[2 * pitch + i]; }"
+        "void run(int n, int pitch) { int *x, *y; cudaMalloc(&y, pitch * sizeof(int));"
+        "cudaMalloc(&x, 3 * pitch * sizeof(int)); f<<<(n + 63) / 64, 64>>>(y, x, n, pitch); }",
+        ["name: y, dtype: int32, shape: [pitch]", 'name: x, dtype: int32, shape: ["3 * pitch"]'],
+    ),
     "one block of as many threads as a size": (
         "__global__ void f(int *y, int n) { __shared__ int s[64]; int t = threadIdx.x; s[t] = y[t]; __syncthreads();"
         "y[t] = s[n - 1 - t]; } void run() { int n = 64; int *y; cudaMalloc(&y, n * sizeof(int)); f<<<1, n>>>(y, n); }",

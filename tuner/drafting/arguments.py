@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.drafting import by_value, objects, roles
+from tuner.drafting.polynomials import names_in
 from tuner.drafting.yaml_text import asked, name_of, word
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
@@ -196,7 +197,10 @@ class DraftedArguments:
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""
         told = self.told.shape(name) or self.told.per_block(name)
-        return told or self._of_rows(name) or self._of_macros(name) or self.guess
+        known = told or self._of_rows(name) or self._of_macros(name) or self.told.of_host(name)
+        length = 0 if known else self.facts.shapes.length_of_records(name)
+        guess = self.guess[:1] if self.facts.shapes.is_plain(name) else self.guess
+        return known or [*guess, *[str(length)] * bool(length)]
 
     def _of_rows(self, name: str) -> list[str]:
         """The shape of an array whose type tells all extents but the first, as `float (*x)[4]`; empty if none does."""
@@ -218,12 +222,18 @@ class DraftedArguments:
     def guess(self) -> list[str]:
         """The shape assumed for an array whose shape cannot be inferred.
 
-        It is the shape of another array that has all sizes, else all sizes; only the first size if there are more than
-        MOST_GUESSED.
+        It is the shape of another array that has all sizes, else all sizes. If there are more than MOST_GUESSED, it is
+        that of the array with most sizes, or only the first size. Sizes that no index and no extent has do not count.
         """
-        every = (self.told.shape(array.name) or [] for array in self.arrays)
-        like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
-        return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
+        every = [self.told.shape(array.name) or [] for array in self.arrays]
+        read = {name for array in self.arrays for name in self.facts.shapes.reads(array.name)}
+        read |= {name for shape in every for extent in shape for name in names_in(extent)}
+        sizes = [size for size in self.extents if size in read] or self.extents
+        like = next((shape for shape in every if sorted(shape) == sorted(sizes)), None)
+        if like or len(sizes) <= MOST_GUESSED:
+            return like or sizes
+        longest = max(every, key=lambda shape: len(names_in(" ".join(shape))), default=[])
+        return longest if len(names_in(" ".join(longest))) > MOST_GUESSED else sizes[:1]
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The `fill` of an input, empty if it cannot be inferred, and questions about it."""
@@ -295,9 +305,11 @@ class DraftedArguments:
         elif parameter.width > 1:
             extents = [*extents, str(self.facts.parts(parameter))]
         extents = [by_value.evaluated(extent, self.facts.constants_of_all) for extent in extents]
+        shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")
-        shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
+            indexed = self.facts.shape_of_constant(parameter.name) if len(extents) == 1 else []
+            shape = [*map(word, indexed)] if indexed and {*indexed} <= {*self.extents} else shape
         body = f"name: {word(parameter.name)}, kind: constant, dtype: {kind}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"
 

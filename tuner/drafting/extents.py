@@ -64,7 +64,17 @@ class DraftedExtents:
                 found[name] = value
         launched = self._facts.launched
         begun = {name: "0" for name in self._facts.sizes if name in launched.literals and launched.number(name) == 0}
-        return {**self._lengths_between, **begun, **found}
+        return {**self._lengths_between, **begun, **found, **self._of_blocks}
+
+    @cached_property
+    def _of_blocks(self) -> dict[str, str]:
+        """The scalars for which the host passes its threads on an axis, which have the same number in the draft."""
+        facts, found = self._facts, dict[str, str]()
+        for at, step in enumerate(facts.steps if facts.has_grid else ()):
+            for axis, threads in enumerate(facts.block_of(step)):
+                same = facts.launched.same_as_block(at, axis) if threads.isdecimal() else ()
+                found |= dict.fromkeys(same, threads)
+        return found
 
     @cached_property
     def _lengths_between(self) -> dict[str, str]:
@@ -85,6 +95,12 @@ class DraftedExtents:
             if axis is not None and shapes.shape(name) is None:
                 return [blocks for blocks in self.grid(step)[axis : axis + 1] if blocks is not None]
         return []
+
+    def _with_blocks(self, extent: str) -> str:
+        """An expression with the numbers of those scalars that are the threads of a block."""
+        for name, threads in self._of_blocks.items():
+            extent = re.sub(rf"\b{name}\b", threads, extent)
+        return extent
 
     @property
     def sizes(self) -> list[str]:
@@ -116,6 +132,13 @@ class DraftedExtents:
         """The shape of an array; None if nothing tells it."""
         return self._shapes.get(name)
 
+    def of_host(self, name: str) -> list[str]:
+        """The number of elements of an array that host code tells, in sizes; empty if it tells none. Indices may
+        contradict it."""
+        count = self._said.counts.get(name)
+        found = self.numbered(written(count)) if count else ""
+        return [found] if {*names_in(found)} & {*self.extents} else []
+
     def local(self, name: str) -> str:
         """The number of elements of an array in OpenCL's local memory; empty if unknown, or known only for one block
         size."""
@@ -125,7 +148,7 @@ class DraftedExtents:
         blocks = {word for word in self._blocks_of_draft if not word.isdecimal()}
         names = {each for product in count for each in product}
         if not blocks or not blocks.isdisjoint(names):
-            return written(count)
+            return self._with_blocks(written(count))
         fixed = {*self._facts.numbers} - {*self._facts.knobs}  # of sizes and these alone, it is right for all blocks
         is_of_problem = not names.isdisjoint(self._facts.sizes) and names <= {*self._facts.sizes, *fixed}
         return self.numbered(written(count)) if is_of_problem else ""
@@ -253,6 +276,7 @@ class DraftedExtents:
     def _numbered(self, extent: str, kept: set[str]) -> str:
         """An extent with numbers in place of the source's constants and of knobs, except sizes and `kept`."""
         facts = self._facts
+        extent = self._with_blocks(extent)
         for name in {*names_in(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
             extent = re.sub(rf"\b{name}\b", str(facts.numbers[name]), extent)
         for name in {

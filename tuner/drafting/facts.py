@@ -209,6 +209,11 @@ class Facts:
         names = Names([p.name for p in arrays], written, self.sizes, numbers, own, self.template_numbers)
         return Shapes([step.body for step in self.steps], names, self.has_grid)
 
+    def shape_of_constant(self, name: str) -> list[str]:
+        """The shape of a `__constant__` variable, as its indices tell it; empty if they do not."""
+        names = Names([name], [], self.sizes, self.numbers)
+        return Shapes([step.body for step in self.steps], names, self.has_grid).shape(name) or []
+
     @cached_property
     def template_numbers(self) -> dict[str, int]:
         """The only number that launches, explicit instantiations or the default have for each template parameter."""
@@ -312,7 +317,9 @@ class Facts:
         """The names of the kernels' floating-point numbers, of arrays of them, and of their types."""
         own = [p for step in self.steps for p in step.parameters or () if p.dtype and DTYPES[p.dtype].kind == "real"]
         types = {"float", "double", *(p.type for p in own if p.type.isidentifier())}
-        return {*types, *(p.name for p in own), *re.findall(rf"\b(?:{'|'.join(sorted(types))}) (\w+)", self.body)}
+        declared = re.findall(rf"\b(?:{'|'.join(sorted(types))}) (\w+[^;(){{}}]*)", self.body)
+        names = {name for each in declared for name in re.findall(r"(?:^|, )(\w+)", each)}
+        return {*types, *(p.name for p in own), *names}
 
     @cached_property
     def body(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner import paths
-from tuner.space.sources.source import GUARD, STANDARD
+from tuner.space.sources.library_headers import STANDARD
+from tuner.space.sources.source import GUARD
 
 _C = ("assert", "float", "inttypes", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
 # Of <cuda.h>, device code needs the version, as GLM does. NVRTC defines that of the compiler only.

@@ -332,6 +332,8 @@ class Indices:
                     continue
                 if left and right and (sign != ">=" or self._leaves(position)):
                     smaller = self.polynomial(left)
+                    if sign in _BOUNDS and self._is_of_part(sign, left, position):
+                        continue
                     if sign == "<" and _is_of_blocks(smaller) and self._has_alternative(position):
                         continue  # blocks beyond do something else
                     yield from ((sign, smaller, each) for each in (_limits(right) if sign in _BOUNDS else [right]))
@@ -355,6 +357,34 @@ class Indices:
         """Whether an `else` follows what a condition at a position guards."""
         _, end = self._guarded(position)
         return end > 0 and self._body[end + 1 : end + 2] == ("else",)
+
+    def _is_of_part(self, sign: str, left: Sequence[str], position: int) -> bool:
+        """Whether the comparison of an `if` bounds nothing: another part of its condition may decide, or arrays are
+        indexed by what is compared, on the left, also where it is beyond."""
+        body, (after, end) = self._body, self._guarded(position)
+        if not end:
+            return False
+        other, at = ("|", "|") if sign == "<" else ("&", "&"), position
+        while at > 0 and body[at] != "if":
+            if body[at] == "(" and matching(body, at) > position and self._joins(at, other):
+                return True
+            at -= 1
+        if sign == "<":  # then what is beyond is in the `else`
+            after = end = end + 1
+            while body[end : end + 1] == ("else",):
+                end = _end_of_statement(body, end + 1)
+        names = {word for word in left if _NAME.fullmatch(word)}
+        opened = (at + 1 for at in range(after, end) if body[at] in self._arrays and body[at + 1 : at + 2] == ("[",))
+        return any(not names.isdisjoint(body[at : matching(body, at)]) for at in opened)
+
+    def _joins(self, opening: int, operator: tuple[str, str]) -> bool:
+        """Whether the expression in brackets has an operator, outside of brackets in it."""
+        at, end = opening + 1, matching(self._body, opening)
+        while at < end:
+            if self._body[at : at + 2] == operator:
+                return True
+            at = (matching(self._body, at) if self._body[at] in "([" else at) + 1
+        return False
 
     def _guarded(self, position: int) -> tuple[int, int]:
         """Where the statements begin and end that the `if` around a position guards; zeros if there is no `if`."""

@@ -55,22 +55,36 @@ def shape(accesses: Iterable[Access], sizes: Collection[str]) -> list[str] | Non
 
 def records(accesses: Iterable[Access]) -> list[str] | None:
     """The shape of an array with these accesses by records of one length, all of which are read; None for any other."""
-    lengths, extents, last = set[int](), set[tuple[str, ...]](), 0
-    for access in accesses:
-        terms = {product: factor for product, factor in access.index.items() if product}
-        number = access.index.get((), 0)
-        if terms:
-            lengths.add(length := math.gcd(*terms.values()))
-            base = {product: factor // length for product, factor in terms.items()}
-            ahead = {(): number // length} if number // length else {}
-            extents.add(tuple(access.extents_of(base | ahead)))
-            number %= length
-        last = max(last, number)
-    if len(lengths) != 1 or last != max(lengths) - 1 or last == 0:
+    found = [*accesses]
+    if not (length := length_of_records(found)):
         return None
+    extents = {tuple(access.extents_of(base)) for access in found if (base := _record(access)[0])}
     longest = max(extents, key=lambda each: len(each) > 0 and "+" in each[0])
     bases = {tuple(each.partition(" + ")[0] for each in found) for found in extents}
-    return [*longest, str(last + 1)] if len(bases) == 1 and longest else None
+    return [*longest, str(length)] if len(bases) == 1 and longest else None
+
+
+def length_of_records(accesses: Iterable[Access]) -> int:
+    """The numbers in a record of an array with these accesses, all of which are read; 0 if they are no records."""
+    every = [_record(access) for access in accesses]
+    lengths = {length for _, length, _ in every if length}
+    last = max((last for _, _, last in every), default=0)
+    return last + 1 if len(lengths) == 1 and last == max(lengths) - 1 > 0 else 0
+
+
+def _record(access: Access) -> tuple[Polynomial, int, int]:
+    """The index of a record, the length of the records, and the last number that is read; no length if the index is a
+    number alone. A loop within the record, as by c in `x[3 * i + c]`, reads up to its end."""
+    terms, number = {p: f for p, f in access.index.items() if p}, access.index.get((), 0)
+    within = {p: f for p, f in terms.items() if len(p) == 1 and p[0] in access.ends and f > 0}
+    length = math.gcd(*(f for p, f in terms.items() if p not in within))
+    if sum(f * access.ends[p[0]] for p, f in within.items()) >= length:
+        within, length = {}, math.gcd(*terms.values())
+    if not length:
+        return {}, 0, number
+    base = {p: f // length for p, f in terms.items() if p not in within}
+    ahead = {(): number // length} if number // length else {}
+    return base | ahead, length, number % length + sum(f * access.ends[p[0]] for p, f in within.items())
 
 
 def evaluated(polynomial: Polynomial, numbers: Mapping[str, int]) -> Polynomial:

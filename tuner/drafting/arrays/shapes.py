@@ -20,6 +20,7 @@ from tuner.drafting.knobs.proposals import is_large
 from tuner.drafting.polynomials import Monomial, Polynomial, bare, text
 
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
+_OF_ROWS = ("blockDim.x", "blockIdx.y", "gridDim.x")
 NEW_SIZES = ("rows", "batch", "blocks")  # names for a size that is a number of blocks and no kernel argument
 
 
@@ -65,6 +66,7 @@ class Shapes:
         self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()
         self._known_ends = dict[Indices, dict[str, int]]()
         self._read = {word for body in bodies for word in body}
+        self._same = dict[str, str]()  # the extents of indices without a bound, by these, as other accesses tell them
         found = {name: self._found(name) for name in names.arrays}
         self.sizes += self._limits()
         for name, extents in found.items():
@@ -89,12 +91,21 @@ class Shapes:
         """The shape of an array of a few planes or of records; None for any other."""
         if any(name in indices.others for indices in self.indices):
             return None
+        every = self._accesses(name)
+        return planes.shape(every, self.sizes) or planes.records(every)
+
+    def _accesses(self, name: str) -> list[planes.Access]:
+        """The accesses of an array, with constants as numbers."""
         numbers, every = self._names.numbers, list[planes.Access]()
         for indices in self.indices:
             ends, extents_of = self._ends(indices), functools.partial(self._told_by, indices)
             found = (planes.evaluated(polynomial, numbers) for polynomial in indices.accesses.get(name, ()))
             every += [planes.Access(index, ends, extents_of) for index in found]
-        return planes.shape(every, self.sizes) or planes.records(every)
+        return every
+
+    def length_of_records(self, name: str) -> int:
+        """The numbers in each record of an array of records; 0 for any other array."""
+        return planes.length_of_records(self._accesses(name))
 
     def _ends(self, indices: Indices) -> dict[str, int]:
         """The last values of a kernel's loop variables that have constant bounds, cached."""
@@ -140,6 +151,14 @@ class Shapes:
             limits = (words for left, words in indices.bounds if any({*product} & atoms for product in left))
             found |= atoms | {word for words in limits for word in words}
         return found
+
+    def is_plain(self, name: str) -> bool:
+        """Whether no index of an array has a size as a factor, as those of several axes have."""
+        every = [product for indices in self.indices for index in indices.accesses.get(name, ()) for product in index]
+        has_size = any(
+            re.search(rf"\b{re.escape(size)}\b", word) for each in every for word in each for size in self.sizes
+        )
+        return bool(every) and not has_size and not self.has_others(name)
 
     def is_left_over(self, name: str) -> bool:
         """Whether the slowest extent of an array is only the size that no index has."""
@@ -222,6 +241,12 @@ class Shapes:
         if not found and constants and (is_whole or name in self._names.written):
             return [str(last + 1)]
         longer = [e for e in found if len(found) == 2 and isinstance(e[0], str) and " + " in e[0]]  # row_ptr[row + 1]
+        # x[j] with j < n beside x[i] for each thread i: there is a thread for each element.
+        open_ = [each for (each, *more) in found if isinstance(each, Open) and not more and "threadIdx" in each.index]
+        told = [each for each in found if isinstance(each[0], str)]
+        if open_ and len(told) == 1 == len(told[0]) and len(open_) + 1 == len(found):
+            self._same |= {each.index: told[0][0] for each in open_ if isinstance(told[0][0], str)}
+            return told[0]
         return longer[0] if longer else found[0] if len(found) == 1 else None
 
     def _told_by(self, indices: Indices, index: Polynomial) -> list[str]:
@@ -291,6 +316,7 @@ class Shapes:
         left = [size for size in self._names.sizes if size not in used]
         open_ = [extent for extent in every if isinstance(extent, Open)]
         told = {each.index: bound for each in open_ if each.axis and (bound := self._of_layout(each.axis))}
+        told |= {each.index: self._same[each.index] for each in open_ if each.index in self._same}
         open_ = [each for each in open_ if each.index not in told]
         return told | self._of_left(found, open_, used | {*told.values()}, left) if open_ else told
 
@@ -362,6 +388,8 @@ def _is_known(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
 
 def _is_single_index(index: Polynomial) -> bool:
     """Whether an index is one thread or block index, a global thread index, or an array element."""
+    if len(index) > 2 and index.get(_OF_ROWS) == 1:  # all blocks of a grid of two axes, one after the other
+        index = {product: factor for product, factor in index.items() if product != _OF_ROWS}
     if len(index) == 1:
         ((product, factor),) = index.items()
         return factor == len(product) == 1 and _OF_THREADS.fullmatch(product[0]) is not None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.expansion import split_arguments
+from tuner.drafting.host import tensors
 from tuner.drafting.host.program import HostFunction
 from tuner.drafting.host.scope import HostScope, chains
 from tuner.drafting.polynomials import Monomial, Polynomial, text, times
@@ -46,6 +47,8 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
         return of_device[0] if len({(text(each.amount), each.element) for each in of_device}) == 1 else None
     base = name.partition(".")[0]
     is_own = function.declares(base)
+    if tensors.is_tensor(function, name) and (of_tensor := _of_tensor(scope, name, steps)) is not None:
+        return of_tensor
     if base in scope.given and not is_own:
         given = [word for word in scope.given[base] if word != "&" or base == name]
         inner = [*given, *_members(name)] if scope.caller is not None else []
@@ -58,6 +61,19 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
         there = scope.at(next(each.position for each in assigned if each.words in texts))
         return memory(there, words := next(iter(texts)), steps + 1) or _of_helper(there, words, steps)
     return _elsewhere(scope, name)
+
+
+def _of_tensor(scope: HostScope, name: str, steps: int) -> Allocation | None:
+    """The memory of a tensor of PyTorch that a function makes or gets; None if it is unknown."""
+    if (asked := tensors.elements(scope, name)) is not None:
+        return Allocation(asked, "Tensor")
+    for each in scope.function.assignments.get(name, ()):
+        amount, like = tensors.made(scope.at(each.position), each.words)
+        if amount is not None:
+            return Allocation(amount, "Tensor")
+        if like and like != [name]:
+            return memory(scope.at(each.position), like, steps + 1)
+    return None
 
 
 def _members(name: str) -> list[str]:
@@ -131,11 +147,11 @@ def _elsewhere(scope: HostScope, name: str) -> Allocation | None:
 
 def _name(words: Sequence[str]) -> str:
     """The name of a pointer without casts; elements of an array of pointers have `[]` behind its name."""
-    words = list(words)
+    words = tensors.pointed_to(words)
     while words[:1] == ["("]:
         end = matching(words, 0)
         inner, rest = words[1:end], words[end + 1 :]
-        words = rest if rest else inner
+        words = tensors.pointed_to(rest or inner)
     if words[:1] and words[0] in (*_CASTS, *_TRANSPARENT) and "(" in words:
         start = words.index("(")
         return _name(words[start + 1 : matching(words, start)]) if matching(words, start) == len(words) - 1 else ""

@@ -180,6 +180,8 @@ class HostScope:
             return atom(f"sizeof ( {self.function.type_of(pointer)} )")
         if function.endswith(".size") and given == [[]]:
             return self._length(function.removesuffix(".size"))
+        if function.endswith((".size", ".numel")):
+            return self._of_tensor(function, given)
         if len(given) == 2 and function == "min":
             parts = [self.polynomial(part, depth) for part in given]
             known = [part for part in parts if bare(part) and self.is_clear(part)]
@@ -245,6 +247,21 @@ class HostScope:
         if declared is None or declared.words[:1] != ("(",) or self.function.body[declared.position - 1] != ">":
             return None
         return self.at(declared.position).polynomial(split_arguments(declared.words[1:-1])[0])
+
+    def _of_tensor(self, function: str, given: Sequence[Sequence[str]]) -> Polynomial | None:
+        """What `x.size(1)` or `x.numel()` of a tensor stands for: the variable that it is assigned to, if there is one;
+        None for any other call."""
+        name, _, method = function.rpartition(".")
+        words = [each for argument in given for each in argument]
+        is_axis = method == "size" and len(words) == 1 and words[0].isdecimal()
+        if not name.isidentifier() or not (is_axis or (method == "numel" and not words)):
+            return None
+        asked = " ".join([name, ".", method, "(", *words, ")"])
+        for variable, assigned in self.function.assignments.items():
+            whole = _without_conversion(assigned[0].words) if len(assigned) == 1 else ()
+            if variable.isidentifier() and " ".join(whole) == asked:
+                return atom(f"{self.function.name}:{variable}#1")
+        return atom(f"{self.function.name}:{name}_{words[0] if words else 'elements'}#0")
 
     def _returned(self, name: str, given: Sequence[Sequence[str]], depth: int) -> Polynomial | None:
         """What a function returns whose body has one return; None if that is no expression of names."""
@@ -408,6 +425,15 @@ def number_of(program: HostProgram, name: str) -> int | None:
     numbers = [factor * math.prod(notes.numbers.get(each, 0) for each in product) for product, factor in found.items()]
     is_known = all(each in notes.numbers for product in found for each in product)
     return sum(numbers) if is_known else None
+
+
+def _without_conversion(words: Sequence[str]) -> Sequence[str]:
+    """An expression without a conversion around it: `x.size(0)` of `(int)x.size(0)`."""
+    opening = words.index("(") if "(" in words else len(words)
+    if words[:2] == ("static_cast", "<") and matching(words, opening) == len(words) - 1:
+        return words[opening + 1 : -1]
+    end = matching(words, 0) if opening == 0 else -1
+    return words[end + 1 :] if end < len(words) - 1 else words
 
 
 def chains(

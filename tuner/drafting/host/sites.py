@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tuner.drafting.expansion import split_arguments
 from tuner.drafting.fields import SHARED, StructField, StructPointer
+from tuner.drafting.host import tensors
 from tuner.drafting.host.allocations import Allocation, memory
 from tuner.drafting.host.launch_site import LaunchSite, is_cleared
 from tuner.drafting.host.launches import launches
@@ -120,7 +121,11 @@ def _sites(
                 None if {} in (grid or ()) else grid,  # no launch has an extent of 0
                 block,
                 whole_axes(of_grid, launch.grid, grid) if launch.axes else (),
-                {p.name for p, words in zip(parameters, launch.arguments, strict=False) if is_cleared(launch, words)},
+                {
+                    p.name
+                    for p, words in zip(parameters, launch.arguments, strict=False)
+                    if is_cleared(launch, words) or tensors.is_made_of_zeros(launch.function, words)
+                },
             )
 
 

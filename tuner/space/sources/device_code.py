@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tuner.space.sources.closure import closed
 from tuner.space.sources.cuda_tokens import WORDS
 from tuner.space.sources.device_declarations import ALWAYS, Declaration, Declarations, flat
-from tuner.space.sources.source import STANDARD
+from tuner.space.sources.library_headers import STANDARD
 
 # An include of a library, and the namespace without which nothing of it is used.
 _LIBRARY = re.compile(rf"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:{'|'.join(STANDARD)})>)")

@@ -12,6 +12,7 @@ from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import shown
 from tuner.space import snapshot
+from tuner.space.sources.library_headers import OF_COMPILERS, OF_CUDA
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 MOST_CACHED = 64  # texts; a launch asks for the same text several times
@@ -21,20 +22,6 @@ _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends a conditional region
 _LINE = re.compile(r'#line (\d+) "(.*)"')
-# Headers of C and of CUDA, which some programs include in quotes. Compilers find them in their own folders.
-_OF_COMPILERS = re.compile(
-    r"(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|memory|omp|setjmp|signal|stdarg|stdbool"
-    r"|stddef|stdint|stdio|stdlib|string|strings|time|unistd|wchar|sys/\w+"
-    r"|(?:common|device|device_atomic|math|sm_\d+_\w+|vector)_functions|(?:builtin|driver|library|surface|texture|vector)"
-    r"_types|cooperative_groups|cublas(?:_v2|Lt)?|cuComplex|cuda|cuda_(?:bf16|fp4|fp6|fp8|fp16|gl_interop|profiler_api"
-    r"|runtime|runtime_api|texture_types)|cudnn|cufft|curand(?:_\w+)?|cusolverDn|cusparse|device_launch_parameters"
-    r"|host_(?:config|defines)|math_constants|mma|nvml|nvrtc|nvToolsExt|CL/\w+)\.h"
-    r"|(?:thrust|cub|cuda/std)/[\w/]+(?:\.c?uh|\.h)?"
-)
-_OF_CUDA = re.compile(
-    r"(?:thrust|cub|cuda|cute|cutlass|cooperative_groups|nv|crt)/.*"
-    r"|(?:cu(?:blas|Complex|da|dnn|dss|fft|file|pti|rand|solver|sparse|tensor)|nv|nccl)\w*\.h(?:pp)?"
-)
 _HAS_INCLUDE = re.compile(r'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
@@ -93,7 +80,7 @@ class SystemInclude:
     @property
     def is_foreign(self) -> bool:
         """Whether the header is in brackets, and of neither C, C++ nor CUDA and its libraries."""
-        known = _OF_COMPILERS.fullmatch(self.header) or _OF_CUDA.fullmatch(self.header)
+        known = OF_COMPILERS.fullmatch(self.header) or OF_CUDA.fullmatch(self.header)
         return self.name[:1] == "<" and "." in self.header and known is None
 
 
@@ -235,7 +222,7 @@ def _inlined(
     def expand(match: re.Match[str]) -> Parts:
         line = text.count("\n", 0, match.start()) + 1
         searched, header = found(match)
-        if header is None and (match[1] is None or _OF_COMPILERS.fullmatch(match[1])):
+        if header is None and (match[1] is None or OF_COMPILERS.fullmatch(match[1])):
             return [SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:
             names = ", ".join(map(str, searched))

@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from tuner.space.step import Geometry
 
 GUARD = "__CUDACC_RTC__"  # defined by NVRTC, not by nvcc
-# The headers of C++ that declare names of std, without those that libcu++ itself includes.
-STANDARD = (
-    "algorithm", "array", "bitset", "chrono", "codecvt", "complex", "deque", "filesystem", "forward_list",
-    "fstream", "functional", "future", "iomanip", "ios", "iosfwd", "iostream", "istream", "iterator", "limits",
-    "list", "locale", "map", "memory", "mutex", "numeric", "ostream", "queue", "random", "ratio", "regex",
-    "set", "shared_mutex", "span", "sstream", "stack", "streambuf", "string", "string_view", "thread", "tuple",
-    "type_traits", "unordered_map", "unordered_set", "utility", "valarray", "vector",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
