@@ -150,6 +150,56 @@ PROGRAMS = {
         "for (; k < cols; k += 32) y[blockIdx.x] += x[k]; }",
         ["x, dtype: float32, shape: [cols]"],
     ),
+    "pieces of work that threads draw, and what the host clears for the kernel alone": (
+        "#define T 128\n__global__ void f(const int *x, int *y, volatile unsigned long long *state, unsigned *ticket,"
+        "int n) { __shared__ unsigned drawn; if (threadIdx.x == 0) drawn = atomicAdd(ticket, 1); __syncthreads();"
+        "unsigned tile = drawn; int i = tile * T + threadIdx.x; if (i < n) y[i] = x[i];"
+        "if (threadIdx.x == 0) state[tile] = tile > 0 ? state[tile - 1] : 1; }"
+        "\nvoid run(const int *x, int *y, int n) { int tiles = (n + T - 1) / T; unsigned long long *state;"
+        "unsigned *ticket; cudaMalloc(&state, tiles * sizeof *state); cudaMalloc(&ticket, sizeof *ticket);"
+        "cudaMemset(state, 0, tiles * sizeof *state); cudaMemset(ticket, 0, sizeof *ticket);"
+        "f<<<tiles, T>>>(x, y, state, ticket, n); cudaFree(state); cudaFree(ticket); }",
+        [
+            "name: y, dtype: int32, shape: [n], role: out}\n", "reference:  # ? what must y hold?",
+            'state, dtype: uint64, shape: ["ceil_div(n, T)"], role: scratch, zeroed: each}\n',
+            "ticket, dtype: uint32, shape: [1], role: scratch, zeroed: each}\n",
+        ],
+    ),
+    "a struct that begins in braces, and what a template always gets": (
+        "struct Table { const float *knots; int count; float scale; };"
+        "template <bool TOP> __global__ void f(const unsigned char *x, float *y, const Table t, int n) {"
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; float v = x[i] * t.scale;"
+        "int last = t.count - 1; while (last > 0 && t.knots[last] > v) last--; y[i] = TOP ? t.knots[last] : v; }"
+        "\nvoid run(const unsigned char *x, float *y, const float *knots, int count, int n) {"
+        "Table t{knots, count, 1.0f / 256}; f<true><<<(n + 255) / 256, 256>>>(x, y, t, n); }",
+        [
+            "name: knots, dtype: float32, shape: [count]", "{name: count, dtype: int32}\n", "value: 0.00390625}\n",
+            "TOP: [true]  # as all launches have it: add false if it computes the same",
+        ],
+    ),
+    "rows that a condition chooses, and numbers of conditions": (
+        "__global__ void f(const float *x, float *y, int w, int h) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "int r = blockIdx.y; if (i >= w || r >= h) return; int up = (r + h - 1) % h, down = (r + 1) % h;"
+        "for (int k = 0; k < 3; k++) { int row = k == 0 ? up : k == 1 ? r : down; y[r * w + i] += x[row * w + i]; }"
+        "\n#if TWICE > 1\n y[r * w + i] *= 2;\n#endif\n }",
+        ["arguments:\n", "x, dtype: float32, shape: [h, w]", "TWICE: [0, 2]  # ? the source tests it by #if"],
+    ),
+    "an array that a function reads by a local pointer, beside a member of its name": (
+        "struct State { unsigned char data[64]; int used; };"
+        "__device__ void update(State *s, const unsigned char data[], int n) {"
+        "for (int i = 0; i < n; i++) s->data[s->used++] = data[i]; }"
+        "__device__ void finish(State *s, unsigned char *to) { for (int i = 0; i < 4; i++) to[i] = s->data[i]; }"
+        "__global__ void f(unsigned char *x, unsigned char *y, int n, int rows) {"
+        "int r = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (r >= rows) return; unsigned char *in = x + r * n; unsigned char *out = y + r * 4; State s; s.used = 0;"
+        "update(&s, in, n); finish(&s, out); }",
+        ["role: in}\n    - {name: y", "role: out}\n    - {name: n,"],
+    ),
+    "a power of two of elements": (
+        "__global__ void f(float *x, unsigned bits) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (i >> bits) return; unsigned j = __brev(i) >> (32 - bits); if (i < j) x[i] = x[j]; }",
+        ["guess: x;", 'shape: ["2 ** bits"]', "grid: [ceil_div(2 ** bits, block_size_x)]\n"],
+    ),
     "a comparison that does not leave": (
         "__global__ void f(float *y, int start, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
         "if (i >= start && i < n) y[i] = 1; }",

@@ -253,6 +253,7 @@ REFUSED = {
     "x + (x, [x, 1])": "and (an array of shape (5,), [an array of shape (5,), 1])",
     "astype(x, 'object')": "unknown type; known are float16, float32",
     "bincount(x)": "bincount() counts whole numbers",
+    "bincount(floor(x) * 0 - 3)": "bincount() counts numbers from 0, but one is -3; give x a fill",
     "load('x.npy')": "unknown name 'load'",
     "x / ones((2, 3))": "arrays of shapes (5,) and (2, 3) do not match",
     "where(x > 0, x, ones((2, 3)))": "(5,) and (2, 3) do not match (their extents, from the last one on, must be",

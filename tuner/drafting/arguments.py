@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.drafting import by_value, objects, roles
 from tuner.drafting.polynomials import names_in
-from tuner.drafting.yaml_text import asked, name_of, word
+from tuner.drafting.yaml_text import asked, name_of, remark, word
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
@@ -78,7 +78,7 @@ class DraftedArguments:
             told = [by_value.with_numbers(line, of_host) for line in keys]
             is_open = any(by_value.is_open([key]) for key in keys if not by_value.is_told(key, of_host))
             return f"    - {told[0]}{asked(ask) if is_open else ''}" + "".join(f"\n      {line}" for line in told[1:])
-        dtype, asks = parameter.dtype or "float32", list[str]()
+        dtype, asks, notes = parameter.dtype or "float32", list[str](), list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
             asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")
         if parameter.type in self.facts.templates.types:
@@ -128,13 +128,16 @@ class DraftedArguments:
                         f"its elements are of {parameter.type}: which bytes? such as fill: {{python: data.py:make}}, "
                         "which the end of this file begins"
                     )
+            elif parameter.is_pair and self.facts.is_complex(parameter):
+                body, parts = body.removesuffix(dtype) + _complex(dtype), []
             elif parameter.is_pair:
-                asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(shape)}]?")
+                notes.append(f"or {_complex(dtype)}, of the shape [{', '.join(shape)}]")
             elif parts:
-                asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
+                notes.append(f"an element of {parameter.type} has {parts[0]} numbers")
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
+            body += ", zeroed: each" * (role == "scratch" and self.facts.launched.clears(parameter.name))
             asks += more
-            if role != "in" and self.facts.choices.is_placed(parameter.name):
+            if role in ("out", "inout") and self.facts.choices.is_placed(parameter.name):
                 asks.append("atomics return its indices, so its order varies: declare what is compared in `derive:`")
             if self.told.per_block(parameter.name) and role != "scratch":
                 asks.append("is it one element per block? then declare what is compared, such as its sum, in `derive:`")
@@ -147,10 +150,9 @@ class DraftedArguments:
                 body, asks = body + fill, asks + more
         if parameter.name in self.told.values:
             body += f", value: {word(self.told.values[parameter.name])}"
-        why = f"  # `{parameter.name}` is a Python keyword, which references cannot use" * (
-            name_of(parameter) != parameter.name
-        )
-        return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
+        if name_of(parameter) != parameter.name:
+            notes.append(f"`{parameter.name}` is a Python keyword, which references cannot use")
+        return f"    - {{{body}}}{remark('; '.join(notes))}{asked('; '.join(asks))}"
 
     def _object(self, parameter: Parameter) -> tuple[str, str]:
         """The keys of an image, a sampler or a texture, and the question."""
@@ -197,10 +199,21 @@ class DraftedArguments:
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""
         told = self.told.shape(name) or self.told.per_block(name)
-        known = told or self._of_rows(name) or self._of_macros(name) or self.told.of_host(name)
+        known = told or self._of_rows(name) or self._of_macros(name) or self.told.of_host(name) or self._likely(name)
         length = 0 if known else self.facts.shapes.length_of_records(name)
         guess = self.guess[:1] if self.facts.shapes.is_plain(name) else self.guess
         return known or [*guess, *[str(length)] * bool(length)]
+
+    def _likely(self, name: str) -> list[str]:
+        """A shape for which something speaks; empty if nothing does."""
+        found = [self.told.numbered(each) for each in self.facts.shapes.likely(name)]
+        return found if found and all(found) else self._of_struct(name)
+
+    def _of_struct(self, name: str) -> list[str]:
+        """The only size in the struct that has the pointer to an array; empty if there is none, or several."""
+        owners = {each.parameter for each in self.facts.pointers if each.array.name == name}
+        found = [size for size, field in self.facts.fields.items() if field.parameter in owners]
+        return found if len(found) == 1 else []
 
     def _of_rows(self, name: str) -> list[str]:
         """The shape of an array whose type tells all extents but the first, as `float (*x)[4]`; empty if none does."""
@@ -320,10 +333,10 @@ class DraftedArguments:
 
     @property
     def arrays(self) -> list[Parameter]:
-        """The arrays that the caller most likely passes: no local memory, no arrays between steps."""
+        """The arrays that the caller most likely passes: no local memory, no scratch."""
         facts = self.facts
         pointers = [p for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
-        return [p for p in pointers if not facts.is_handed_on(p.name)]
+        return [p for p in pointers if facts.role(p)[0] != "scratch"]
 
 
 def _complex(part: str) -> str:

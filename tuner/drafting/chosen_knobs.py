@@ -66,6 +66,8 @@ class ChosenKnobs(ChosenSizes):
             of_flags = flags.of_code(self.code, head + self.own)
             taken |= {*self.flags_of_parameters}
             found |= {name: self._as_built(name, knob) for name, knob in of_flags if name not in taken}
+            taken |= {*found, *self.tested_by_parameters, *self.tested_around_types}
+            found |= {name: knob for name, knob in flags.conditions(self.code, head + self.own) if name not in taken}
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
         own = {name: knob for name, knob in found.items() if name not in self.undeclared_in_others}
         block_extents = self._known_block(self.prototype, own) if self.has_grid else []
@@ -91,6 +93,9 @@ class ChosenKnobs(ChosenSizes):
         """A knob that asks for its values, with those around what all launches or instances have for it; a template
         parameter with its value alone if another one changes the operation."""
         is_of_template = name in self.templates.knobs
+        if knob.values == (False, True) and (truth := self.launched.truth(name)) is not None:
+            other = str(not truth).lower()
+            return Knob((truth,), truth, remark=f"as all launches have it: add {other} if it computes the same")
         number = self.template_numbers.get(name) if is_of_template else self.launched.number(name)
         if is_of_template and name in self.shapes.fixed:
             return Knob((self.shapes.fixed[name],), self.shapes.fixed[name], remark="no knob: an extent of an argument")

@@ -291,7 +291,9 @@ class Facts:
     @cached_property
     def choices(self) -> Choices:
         """The data-dependent indices of the steps."""
-        return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer], self.body)
+        arrays = [p for p in self.parameters if p.is_pointer]
+        inputs = [p.name for p in arrays if p.is_const]
+        return Choices(self.shapes.indices, [p.name for p in arrays], self.body, inputs)
 
     @cached_property
     def _integers(self) -> dict[str, int]:
@@ -381,6 +383,10 @@ class Facts:
         """The scalars that an element occupies in memory: in OpenCL, a vector of 3 occupies 4."""
         return 4 if parameter.width == 3 and "cuda" not in self.languages else parameter.width
 
+    def is_complex(self, parameter: Parameter) -> bool:
+        """Whether the source declares a pair of numbers as a complex number of CUDA."""
+        return re.search(rf"\bcu(?:Float|Double)?Complex\b[^,;(){{}}]*\b{parameter.name}\b", self.code) is not None
+
     def struct_bytes(self, parameter: Parameter) -> int | None:
         """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
         return self.structs.nbytes(parameter, opencl="cuda" not in self.languages)
@@ -415,11 +421,21 @@ class Facts:
             return "scratch", ["or does the caller need it? then role: out"]
         if parameter.is_const:
             return "in", []
+        if parameter.name in self._temporary:
+            return "scratch", []
         if parameter.name not in self._known_roles:
             pointer = next((each for each in self.pointers if each.array.name == parameter.name), None)
             found = self._role(parameter) if pointer is None else self._role_in_struct(pointer)
             self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]
+
+    @cached_property
+    def _temporary(self) -> set[str]:
+        """The arrays that the host only clears for the kernel, if it keeps another one that the kernel writes."""
+        found = self.launched.temporary
+        kept = (p for p in self.parameters if p.is_pointer and not p.is_const and p.name not in found)
+        written = any(roles.role(p.name, self.body, self._calls)[0] != "in" for p in kept if not self.is_local(p))
+        return found if written else set()
 
     def _role(self, parameter: Parameter) -> tuple[str, list[str]]:
         first = next((step for step in self.steps if parameter.name in self._names(step)), self.prototype)

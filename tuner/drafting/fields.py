@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tuner.drafting.knobs.proposals import is_size
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
@@ -195,6 +196,8 @@ def sizes(steps: Sequence[Prototype], members: Members) -> dict[str, StructField
 def _is_read(field: StructField, body: str) -> bool:
     """Whether a field is in an index, or something is compared with it."""
     whole = rf"\b{field.parameter} \. {field.name}\b"
+    if is_size(field.name, 0) and re.search(rf"\b(?:int|unsigned|long|size_t|\w+_t) \w+ = [^;]*{whole}", body):
+        return True
     return re.search(rf"[<>] (?:= )?\(*[^;&|]*{whole}|{whole} [<>]|\[[^\[\]]*{whole}", body) is not None
 
 

@@ -27,6 +27,10 @@ from tuner.space.sources.type_names import aliases, has_several, resolved
 
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
 _DEFAULT = re.compile(r"^#if !defined\((\w+)\)\n(#[ \t]*define[ \t]+\1\b.*\n)#endif\n", re.MULTILINE)
+_OF_TYPES = re.compile(
+    r"\s*(?:typedef\b.*?(\w+)\s*;|using\s+(\w+)\s*="
+    r"|#\s*define\s+(\w+)\s+(?:unsigned\s+)?(?:float|double|half|char|short|int|long|__half|__nv_bfloat16)\d*\s*$)"
+)
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 MOST_FOLDERS, MOST_LETTERS = 4, 400_000  # that are found for missing headers; of the text with these: no library
 MOST_FLAGS = 12  # that may tell the types of arguments
@@ -196,7 +200,7 @@ class KernelFile:
                     around[-1] += condition[2]
                 elif around:
                     around.pop()
-            elif defined := re.match(r"\s*(?:typedef\b.*?(\w+)\s*;|using\s+(\w+)\s*=)", line):
+            elif defined := _OF_TYPES.match(line):
                 is_taken = not lists.isdisjoint(defined.groups())
                 found.update(re.findall(r"\w+", " ".join(around)) if is_taken else ())
         return found

@@ -13,7 +13,7 @@ from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.sites import Site, sites
 from tuner.drafting.host.terms import Terms
-from tuner.drafting.polynomials import Polynomial, added, written
+from tuner.drafting.polynomials import Polynomial, added, atom, written
 from tuner.space.sources.prototype import Parameter, Prototype
 
 
@@ -135,6 +135,18 @@ class HostLaunches:
             if any(parameter.name == name for parameter in step.parameters or ()):
                 return bool(found) and all(name in site.cleared for site in found)
         return False
+
+    @property
+    def temporary(self) -> set[str]:
+        """The arrays that all launches of the only step get cleared, and that only the kernel reads."""
+        found = [{*site.temporary} for site in self._sites[0]] if len(self._sites) == 1 else []
+        return set[str].intersection(*found) if found else set()
+
+    def truth(self, name: str) -> bool | None:
+        """Whether all launches pass true for a template parameter; None if they differ, or have no such value."""
+        every = [site.scalars[name] for found in self._sites for site in found if name in site.scalars]
+        values = {(each == atom(":true#0"), each == atom(":false#0")) for each in every}
+        return {(True, False): True, (False, True): False}.get(values.pop()) if len(values) == 1 else None
 
     def has_unclear_block(self, step: int, axis: int) -> bool:
         """Whether a launch has threads on an axis that are neither names nor numbers."""

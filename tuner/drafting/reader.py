@@ -12,6 +12,7 @@ from tuner.space.sources.tokens import matching
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
+POWER = "2 ** "  # before a name: a power of two
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 
 
@@ -47,6 +48,11 @@ class Reader:
         """A sum, optionally shifted by a literal: multiplied or divided by a power of two."""
         found = self.sum()
         sign, number = self._words[self.at : self.at + 2], self._words[self.at + 2 : self.at + 3]
+        if found == {(): 1} and tuple(sign) == ("<", "<") and number and _NAME.fullmatch(number[0]):
+            (exponent, *more) = self._scope.named(number[0], self._depth + 1).items()
+            if not more and exponent[1] == len(exponent[0]) == 1:
+                self.at += 3
+                return atom(f"{POWER}{exponent[0][0]}")
         if (
             found is None
             or tuple(sign) not in ((">", ">"), ("<", "<"))

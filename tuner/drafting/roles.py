@@ -17,9 +17,10 @@ _STEP = r"(?:\+ \+|- -) "
 _STEP_AHEAD = rf"(?:(?<![\w\]+-] )|(?<=\breturn )|(?<=\belse )|(?<=\bdo )){_STEP}"  # a + + b is a sum
 _STEP_BEHIND = rf"{_STEP}(?=[;,)\]}}])"
 _OPENED = r"(?:\( ){0,9}"  # limited, because a long run of brackets would take quadratic time
-# A local pointer to another type that has the whole array.
+# A local pointer to the array, or into it, perhaps to another type.
 _POINTER = (
-    r"\* (?:restrict |__restrict__ |const )*(\w+) = (?:\( [^()]*\* \) {0}|reinterpret_cast < [^()]*\* > \( {0} \)) ;"
+    r"\* (?:restrict |__restrict__ |const )*(\w+) = (?:\( [^()]*\* \) )?"
+    r"(?:{0}(?: \+ [^;]*)?|& {0} " + _INDEX + r"|reinterpret_cast < [^()]*\* > \( {0} \)) ;"
 )
 _AS_IF = {"in": "{0} [ 0 ] + 0 ", "out": "0 ; {0} [ 0 ] = 0 ; 0 ", "inout": "{0} [ 0 ] + = 0 "}
 MOST_CALLS = 4  # of functions within functions
@@ -43,11 +44,11 @@ def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[
     """The role of an array that is not const, and questions about it. `body` is tokens joined by blanks."""
     if re.search(rf"(?<!\. )\b{name}\b", body) is None:
         return "in", []  # the kernel does not read it
-    body = re.sub(_NULL.format(name), "1", body)
+    body = re.sub(_NULL.format(name), "1", body.replace(" - > ", " . "))
     body = _with_calls(name, body, calls, depth) if depth < MOST_CALLS else body
     body = re.sub(rf"\b__ldg \( (?:& )?{name} \+ ", f"( {name} [ 0 ] + ", body).replace("__ldg ( & ", "( ")  # it reads
     if (alias := re.search(_POINTER.format(name), body)) and len(re.findall(rf"(?<!\. )\b{name}\b", body)) == 1:
-        return role(alias[1], body, calls, depth)
+        return role(alias[1], f"{body[: alias.start()]}; {body[alias.end() :]}", calls, depth)
     element, word = rf"(?:(?<!\. )\b{name} {_INDEX}|\* {name}) ", rf"(?<!\. )\b{name}\b"
     adds = rf"{element}{_PARTS}(?:{_COMPOUND}|{_STEP_BEHIND})|{_STEP_AHEAD}{element}"
     if re.search(rf"{adds}|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):

@@ -19,7 +19,7 @@ class Format:
         there is nothing to write, and OSError if a file cannot be written.
     holds_trials: the files hold all trials, which may come from a shared ledger.
     holds_family: the files hold the kernels of a family, at any size.
-    has_architectures: the files hold one binary per requested architecture.
+    has_architectures: the files are for given architectures, too, for which no device is needed.
     has_macros: the files hold macros, or a source with macros in place, which kernels in Python files have none of.
     """
 
@@ -55,7 +55,13 @@ FORMATS: Mapping[str, Format] = {
             holds_family=True,
         ),
         Format("times", "time tables as text", "tuner.exchange.exports.times", holds_family=True),
-        Format("cu", "the best as one specialised source", "tuner.exchange.exports.single_file", has_macros=True),
+        Format(
+            "cu",
+            "the best as one specialised source",
+            "tuner.exchange.exports.single_file",
+            has_architectures=True,
+            has_macros=True,
+        ),
         Format(
             "kernel-tuner", "all trials as its cache", "tuner.exchange.interop.kernel_tuner_files", holds_trials=True
         ),

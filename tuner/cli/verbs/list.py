@@ -8,6 +8,8 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON
+from tuner.errors import RequestError
+from tuner.quoting import shown
 
 if TYPE_CHECKING:
     from tuner.catalog.catalog import CatalogEntry
@@ -16,19 +18,26 @@ MOST_WARNINGS = 20
 
 
 @click.command("list")
+@click.argument("text", required=False, default="")
 @JSON
-def command(as_json: bool) -> None:
-    """List shipped kernels, your own, and those of installed packages.
+def command(text: str, as_json: bool) -> None:
+    """List shipped kernels, your own, and those of installed packages; with TEXT, those with it in name or title.
 
     Your own are the kernels of the project in the current folder, those in the folders of TUNER_SPACES, and all space
     files that you have tuned.
 
-    Example: tune list --json
+    Example: tune list transpose
     """
     from tuner.catalog import catalog
 
     entries, problems = catalog.every()
-    spaces = list(catalog.loaded(entries, problems))
+    spaces = [
+        (entry, space)
+        for entry, space in catalog.loaded(entries, problems)
+        if text.casefold() in f"{entry.name} {space.title}".casefold()
+    ]
+    if not spaces and text:
+        raise RequestError(f"no kernel has {shown(text)!r} in its name or title; `tune list` lists all")
     data = [
         {
             "kernel": entry.name,

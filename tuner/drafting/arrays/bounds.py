@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times
+from tuner.drafting.reader import POWER
 
 if TYPE_CHECKING:
     from tuner.drafting.arrays.indices import Indices
@@ -22,7 +23,7 @@ class IndexBounds:
 
     def __init__(self, indices: Indices, sizes: Sequence[str]) -> None:
         self._remainders, self._sizes, self._unsteady = indices.remainders, sizes, indices.unsteady
-        self._clamped, self._lasts = indices.clamped, indices.lasts
+        self._clamped, self._lasts, self._alternatives = indices.clamped, indices.lasts, indices.alternatives
         self.less = list[tuple[Polynomial, list[str]]]()
         self._extents, self._added = defaultdict[Key, set[tuple[str, ...]]](set), defaultdict[Key, set[int]](set)
         self._compared, self._in_sums = set[Key](), set[Key]()
@@ -71,6 +72,9 @@ class IndexBounds:
             return None
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._remainders:
             return self._product(self._remainders[only[0]][1], number=0)
+        if not more and len(only) == 1 and index[only] == 1 and only[0] in self._alternatives:
+            one, other = map(self.extents, self._alternatives[only[0]])
+            return one if one == other else None
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._clamped:
             products = (self._product(limit, number=0) for limit in self._clamped[only[0]])
             of_limits = {tuple(product) for product in products if product is not None}
@@ -112,13 +116,14 @@ class IndexBounds:
         """The factors of a product of sizes plus a constant (`number`, if given); None for anything else."""
         products = bare(limit)
         names = next(iter(products)) if len(products) == 1 and set(products.values()) == {1} else ()
-        is_other = not names or not set(names) <= set(self._sizes) or number not in (None, limit.get((), 0))
+        sizes = {*self._sizes, *(f"{POWER}{size}" for size in self._sizes)}
+        is_other = not names or not set(names) <= sizes or number not in (None, limit.get((), 0))
         return None if is_other else in_order(Counter(names), self._sizes)
 
 
 def in_order(names: Counter[str], sizes: Sequence[str]) -> list[str]:
     """The factors of a product, in the order of `sizes`."""
-    return sorted(names.elements(), key=sizes.index)
+    return sorted(names.elements(), key=lambda name: sizes.index(name.removeprefix(POWER)))
 
 
 def _key(index: Polynomial) -> Key:

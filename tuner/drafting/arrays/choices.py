@@ -16,12 +16,13 @@ _INNERMOST = re.compile(r"(\w+) \[ ([^\[\]]*) ?\]")
 class Choices:
     """The data-dependent indices among the `indices` of kernels with these `arrays`; `body` is their tokens."""
 
-    def __init__(self, indices: Sequence[Indices], arrays: Sequence[str], body: str) -> None:
-        self._indices, self._arrays, self._body = indices, arrays, body
+    def __init__(self, indices: Sequence[Indices], arrays: Sequence[str], body: str, inputs: Collection[str]) -> None:
+        self._indices, self._arrays, self._body, self._inputs = indices, arrays, body, inputs
 
     def is_placed(self, name: str) -> bool:
-        """Whether an array is indexed by what an atomic returns: the order of its elements may differ between runs."""
-        return any(self._counters(name))
+        """Whether an array is indexed by what an atomic returns: the order of its elements may differ between runs. It
+        may not if inputs are indexed by it, too, as by the number of a piece of work."""
+        return bool(self._counters(name).difference(*map(self._counters, self._inputs)))
 
     def counts_places(self, name: str) -> bool:
         """Whether an array holds counters whose atomics return indices of another array."""

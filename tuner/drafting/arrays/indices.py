@@ -51,6 +51,7 @@ class Indices:
     remainders: dividend and divisor of each atom that is a remainder
     quotients: dividend and divisor of each atom that is a quotient
     lasts: the last values of loop variables that count from 0 by 1
+    alternatives: the values between which each atom chooses that is a conditional expression
     clamped: the limits of each atom that is a minimum or is clamped, each one more than the largest value
     """
 
@@ -63,6 +64,7 @@ class Indices:
         self._known = dict[str, Polynomial]()  # values of local names
         self.remainders = dict[str, tuple[Polynomial, Polynomial]]()  # by atom
         self.quotients = dict[str, tuple[Polynomial, Polynomial]]()
+        self.alternatives = dict[str, tuple[Polynomial, Polynomial]]()
         self.clamped = dict[str, list[Polynomial]]()
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
@@ -94,6 +96,11 @@ class Indices:
             found = reader.shifted()
             if found is not None and reader.at == len(words) and is_short(found):
                 return {product: factor for product, factor in found.items() if factor or not product}
+            if parts := _alternatives(words):
+                one, other = (self.polynomial(part, depth + 1) for part in parts)
+                name = f"({text(one)} or {text(other)})"
+                self.alternatives[name] = one, other
+                return atom(name)
         return atom(" ".join(words))
 
     def atoms(self) -> set[str]:
@@ -324,6 +331,9 @@ class Indices:
         """The comparisons: operator, left side, and tokens of the right side."""
         body = self._body
         for position in range(1, len(body) - 1):
+            if body[position : position + 2] == (">", ">") and (bits := self._shifted_out(position)):
+                yield ">=", *bits
+                continue
             sign = body[position] + ("=" if body[position + 1] == "=" else "")
             is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
             if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
@@ -337,6 +347,16 @@ class Indices:
                     if sign == "<" and _is_of_blocks(smaller) and self._has_alternative(position):
                         continue  # blocks beyond do something else
                     yield from ((sign, smaller, each) for each in (_limits(right) if sign in _BOUNDS else [right]))
+
+    def _shifted_out(self, position: int) -> tuple[Polynomial, Sequence[str]] | None:
+        """The index and the limit of `if (i >> bits) return;`; None if the shift at a position is no such condition."""
+        body = self._body
+        left, right = self._compared(position - 1, -1), self._compared(position + 2, 1)
+        first, last = position - len(left), position + 2 + len(right)
+        is_whole = body[first - 2 : first] == ("if", "(") and body[last : last + 1] == (")",)
+        if not is_whole or len(right) != 1 or not _NAME.fullmatch(right[0]) or not self._leaves(position):
+            return None
+        return self.polynomial(left), ("1", "<", "<", *right)
 
     def _chooses(self, left: Sequence[str], right: Sequence[str], at: int) -> bool:
         """Whether a comparison that ends at `at` chooses the larger or smaller one of its sides: `a > b ? a : b`."""
@@ -441,3 +461,17 @@ def _end_of_statement(body: Sequence[str], at: int) -> int:
     while at < len(body) and body[at] not in (";", "{"):
         at = matching(body, at) + 1
     return (matching(body, at) if body[at : at + 1] == ("{",) else at) + 1
+
+
+def _alternatives(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]] | None:
+    """The two values of an expression that is conditional as a whole, `a ? b : c`; None for any other."""
+    at, depth, marks = 0, 0, list[tuple[int, str]]()
+    while at < len(words):
+        marks += [(at, words[at])] if words[at] in ("?", ":") else []
+        at = (matching(words, at) if words[at] in "([{" else at) + 1
+    first = next((at for at, mark in marks if mark == "?"), None)
+    for at, mark in marks:
+        depth += (mark == "?") - (mark == ":")
+        if first is not None and mark == ":" and depth == 0:
+            return words[first + 1 : at], words[at + 1 :]
+    return None

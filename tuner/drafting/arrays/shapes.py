@@ -249,6 +249,12 @@ class Shapes:
             return told[0]
         return longer[0] if longer else found[0] if len(found) == 1 else None
 
+    def likely(self, name: str) -> list[str]:
+        """The shape of an array that those of its indices tell that tell one; empty if none does, or two differ."""
+        every = ((each, index) for each in self.indices for index in each.accesses.get(name, ()) if any(index))
+        found = {tuple(extents) for extents in (self._told_by(*each) for each in every) if extents}
+        return [self.number(each) for each in found.pop()] if len(found) == 1 else []
+
     def _told_by(self, indices: Indices, index: Polynomial) -> list[str]:
         """The extents of an array that one index alone tells; empty if it does not."""
         found = self._by_index(indices, index) or []

@@ -11,6 +11,7 @@ from tuner.space.sources.tokens import matching
 
 _ZERO = re.compile(r"0(?:x0+|\.0*)?f?|false")
 _CLEARING = tuple(f"{make}Memset{end}" for make in ("cuda", "hip") for end in ("", "Async"))
+_FREEING = tuple(f"{make}Free{end}" for make in ("cuda", "hip") for end in ("", "Async"))
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,16 @@ def is_cleared(launch: LaunchSite, words: Sequence[str]) -> bool:
     body, depths = function.body, function.depths
     rest = body[matching(body, cleared + 1) : end]
     return words[-1] not in rest and min(depths[cleared:end]) >= depths[cleared]
+
+
+def is_temporary(launch: LaunchSite, words: Sequence[str]) -> bool:
+    """Whether the launching function declares the array that it passes as `words`, and then only frees it."""
+    function, name = launch.function, words[-1] if words else ""
+    if len(words) != 1 or not function.declares(name) or name in function.parameters:
+        return False
+    end = matching(function.body, function.body.index("(", launch.position))
+    freed = [at for call in _FREEING for at, given in function.calls(call) if at > end and given == [[name]]]
+    return function.body[end:].count(name) == len(freed)
 
 
 def _without_cast(words: Sequence[str], count: int) -> list[str]:

@@ -172,6 +172,19 @@ def _members(site: LaunchSite, name: str) -> dict[str, str]:
     return found
 
 
+def _evaluated(words: Sequence[str]) -> str:
+    """A number, or the quotient or product of two of which one is no integer, as text; empty for anything else."""
+    if match := _NUMBER.fullmatch("".join(words)):
+        return match[1]
+    parts = [_NUMBER.fullmatch("".join(part)) for part in (words[:1], words[2:])]
+    if len(words) != 3 or words[1] not in ("*", "/") or None in parts:
+        return ""
+    one, other = (part[1] for part in parts if part is not None)
+    if (one + other).isdecimal() or not float(other):
+        return ""
+    return repr(float(one) / float(other) if words[1] == "/" else float(one) * float(other))
+
+
 def number(program: HostProgram, step: Prototype, parameter: Parameter) -> str:
     """The number that all launches of a step pass for a scalar, as text; empty if there is none, or several."""
     place = [each.name for each in step.parameters or ()].index(parameter.name)
@@ -183,8 +196,8 @@ def number(program: HostProgram, step: Prototype, parameter: Parameter) -> str:
 def _numbers(program: HostProgram, function: HostFunction, words: Sequence[str], depth: int) -> Iterator[str]:
     """The numbers that an expression of host code may have; an empty text if it has others."""
     words = _without_casts(words)
-    if match := _NUMBER.fullmatch("".join(words)):
-        yield match[1]
+    if text := _evaluated(words):
+        yield text
         return
     name = "".join(words)
     if not name.isidentifier() or depth >= MOST_NAMES:

@@ -9,7 +9,7 @@ from tuner.drafting.expansion import split_arguments
 from tuner.drafting.fields import SHARED, StructField, StructPointer
 from tuner.drafting.host import tensors
 from tuner.drafting.host.allocations import Allocation, memory
-from tuner.drafting.host.launch_site import LaunchSite, is_cleared
+from tuner.drafting.host.launch_site import LaunchSite, is_cleared, is_temporary
 from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.scope import HostScope, Notes, chains
@@ -42,7 +42,8 @@ class Site:
     """A launch of a kernel, reached by one chain of calls. `arrays` and `local`, those in OpenCL's local memory, are
     numbers of elements, by parameter, and by `SHARED` the bytes of dynamic shared memory; grid and block are None where
     they are unclear. On the axes `whole`, OpenCL's work-items are a multiple of the block that the host does not
-    compute. `cleared` are the arrays that the launching function sets to zero before."""
+    compute. `cleared` are the arrays that the launching function sets to zero before; of these, `temporary` are those
+    that it declares and does not read."""
 
     scope: HostScope
     scalars: Mapping[str, Polynomial]
@@ -52,6 +53,7 @@ class Site:
     block: list[Polynomial] | None
     whole: Collection[int] = ()
     cleared: Collection[str] = ()
+    temporary: Collection[str] = ()
 
     def number(self, name: str) -> int | None:
         """The number that a name of the host has."""
@@ -113,6 +115,9 @@ def _sites(
                 if launch.axes
                 else (scope.extents(launch.grid), scope.extents(launch.block))
             )
+            given = [*zip(parameters, launch.arguments, strict=False)]
+            made = tensors.is_made_of_zeros
+            cleared = {p.name for p, each in given if is_cleared(launch, each) or made(launch.function, each)}
             yield Site(
                 scope,
                 {**_scalars(scope, step, launch, fields), **_template_values(scope, step, launch)},
@@ -121,11 +126,8 @@ def _sites(
                 None if {} in (grid or ()) else grid,  # no launch has an extent of 0
                 block,
                 whole_axes(of_grid, launch.grid, grid) if launch.axes else (),
-                {
-                    p.name
-                    for p, words in zip(parameters, launch.arguments, strict=False)
-                    if is_cleared(launch, words) or tensors.is_made_of_zeros(launch.function, words)
-                },
+                cleared,
+                {p.name for p, words in given if p.name in cleared and is_temporary(launch, words)},
             )
 
 

@@ -1,4 +1,4 @@
-"""Proposes flags: names that a source tests by `#ifdef`, and names without which it stops with `#error`."""
+"""Proposes flags: names that a source tests by `#ifdef` or `#if`, and names without which it stops with `#error`."""
 
 import re
 from collections.abc import Iterator
@@ -12,6 +12,9 @@ _OF_OTHERS = re.compile(
     r"_.*|N?DEBUG|WIN(?:32|64)|cl(?:es)?_\w+|FP_FAST_\w+"
 )  # of compilers, drivers and build systems
 _OFF_AND_ON = (False, True)
+_IF = re.compile(r"^[ \t]*#[ \t]*(?:el)?if\b(.*)$", re.MULTILINE)
+_WITHIN = re.compile(r"\bdefined\b\s*\(?\s*\w+|\w+\s*\(")  # of a condition: no numbers, but tests and calls
+_MOST = 64  # a number in a condition that may be a value of a knob
 
 
 def names(code: str) -> Iterator[str]:
@@ -39,6 +42,28 @@ def of_code(code: str, text: str) -> Iterator[tuple[str, Knob]]:
             cure = f"write #if {name} in place of #ifdef {name}" if _has_guard(text, name) else f"remove #define {name}"
             why = "the source defines it, and tests only whether it is defined"
             yield name, Knob((True,), True, remark=f"{why}: to vary it, {cure}")
+
+
+def conditions(code: str, text: str) -> Iterator[tuple[str, Knob]]:
+    """Knobs for the names that `code` reads only as numbers of conditions, as in `#if UNROLL > 2`, and that nothing
+    defines; they are then 0. `text` is `code` with its headers inlined."""
+    tests = [_WITHIN.sub("", line) for line in _IF.findall(code)]
+    found = dict.fromkeys(name for line in tests for name in re.findall(r"\b[A-Za-z_]\w*", line))
+    existing, rest = flags.tested(code), set(re.findall(r"\w+", _IF.sub("", text)))
+    for name in found:
+        if name in existing or name in rest or is_known(name) or _OF_OTHERS.fullmatch(name):
+            continue
+        pairs = [pair for line in tests for pair in re.findall(rf"\b{name}\s*([<>=!]=?)\s*(\d+)\b", line)]
+        numbers = {0, *(int(number) + (sign == ">") for sign, number in pairs), *(() if pairs else (1,))}
+        values = tuple(sorted(number for number in numbers if number <= _MOST))
+        if len({_rest(text, name, str(value)) for value in values}) == len(values) > 1:
+            yield name, Knob(values, 0, "the source tests it by #if and does not define it, which is 0: may it vary?")
+
+
+def _rest(text: str, name: str, value: str) -> str:
+    """The lines of a text for one value of a macro."""
+    rest = remainder(text, name, value)
+    return "" if rest is None or rest.refuses else "\n".join(filter(str.strip, rest.lines))
 
 
 def _has_guard(text: str, name: str) -> bool:

@@ -18,6 +18,9 @@ from tuner.space.sources.tokens import definitions, matching, words
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b([^\n]*)$", re.MULTILINE)  # it declares nothing, but reads
+_NUMBERS = re.compile(
+    r"^[ \t]*#[ \t]*(?:el)?if\b(?![^\n]*\bdefined\b)"
+)  # conditions that read numbers and declare none
 _MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+\w+(\([^()]*\))?")  # its text declares nothing
 _BEFORE_A_STATEMENT = {";", "{", "}", ")", ":", "#", "else", "do"}
 _BEFORE_PARAMETERS = {"for", "if", "while", "switch", "catch", "]"}
@@ -61,6 +64,8 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
         names.update(_locals(body))
     names.update(outside - uses)
     for directive in filterfalse(_UNROLL.fullmatch, _DIRECTIVE.findall(text)):
+        if _NUMBERS.match(directive):
+            continue
         macro = _MACRO.match(directive)
         names.update(_IDENTIFIER.findall(directive if macro is None else macro[0]))
     return names

@@ -9,13 +9,12 @@ import numpy as np
 
 from tuner import devices, paths
 from tuner.devices.builds.bundles import BUNDLE, binary_json
-from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
 from tuner.exchange.exports import launch_header, loop_tables
 from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
 from tuner.exchange.exports.names import identifier
 from tuner.exchange.exports.request import Export, ExportRequest
-from tuner.exchange.exports.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
+from tuner.exchange.exports.target import CUBINS, Problem, Target, choose_target, targets_of
 from tuner.quoting import shown
 from tuner.space import kinds
 from tuner.space.sources import rendering as sources
@@ -23,7 +22,6 @@ from tuner.space.sources.source import StepSource
 from tuner.version import VERSION
 
 EXAMPLE = Path(__file__).with_name("example.c")  # launches the builds of launch.h through the CUDA driver API
-KIND = next((kind for kind, backend in devices.BACKENDS.items() if backend.binaries == ".cubin"), "")
 
 
 def export(request: ExportRequest) -> Export:
@@ -45,14 +43,14 @@ def _targets(request: ExportRequest) -> list[Target]:
     """One target per requested architecture; without any, the target for the device. Raises RequestError if either is
     not CUDA."""
     problem, device, architectures = request.problem, request.device, request.architectures
-    if KIND not in devices.kinds_of(problem.space):
+    if CUBINS not in devices.kinds_of(problem.space):
         written = ", ".join(problem.space.written_in)
         raise RequestError(
             f"{problem.space.name} is written in {written}, which has no cubins; use --to dispatch for its builds, or "
             "--to cu for its source"
         )
-    targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
-    if any(target.device.kind != KIND for target in targets):
+    targets = [choose_target(problem, device, (CUBINS,))] if device is not None or architectures is None else []
+    if any(target.device.kind != CUBINS for target in targets):
         where = f"--device {shown(device or '')}"
         raise RequestError(
             f"{where}: --to cubin is for CUDA devices; name one with --device, or an architecture such as "
@@ -60,18 +58,7 @@ def _targets(request: ExportRequest) -> list[Target]:
         )
     if architectures is None:
         return targets
-    names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
-    for name in names:
-        if not is_architecture(name):
-            raise RequestError(f"--architecture {shown(name)!r}: write names such as sm_80 or sm_90a")
-    candidates = [*(target.device for target in targets), *stored_devices(problem)]
-    return [_target(problem, name, candidates) for name in names]
-
-
-def _target(problem: Problem, architecture: str, candidates: Sequence[TargetDevice]) -> Target:
-    """The target for an architecture: the best fit among its candidates, else the architecture without a device."""
-    same = [device for device in candidates if (device.kind, device.architecture) == (KIND, architecture)]
-    return best_fit(Target.of(problem, device) for device in same or [TargetDevice.remote(KIND, architecture)])
+    return targets_of(problem, architectures, [target.device for target in targets])
 
 
 def _json(problem: Problem, builds: Sequence[BundledBuild]) -> dict[str, Any]:

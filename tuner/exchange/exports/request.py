@@ -25,7 +25,7 @@ class ExportRequest:
 
     device: a device of this machine, or part of the name of a device in the store.
     output: the file to write, or the folder of a bundle; None: a name made of the problem, in the current folder.
-    architectures: the architectures of a bundle, as in `sm_80,sm_90a`.
+    architectures: the architectures of a bundle, as in `sm_80,sm_90a`, or the only one of a source.
     storage: the URL of a shared ledger.
     spaces: the kernels of a family, for formats that hold families; then `problem` is of the first one, without sizes.
     name: the family's name.

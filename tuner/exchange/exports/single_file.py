@@ -7,8 +7,9 @@ from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange.exports import loop_lines
 from tuner.exchange.exports.names import comment
 from tuner.exchange.exports.request import Export, ExportRequest, write
-from tuner.exchange.exports.target import Target, choose_target
+from tuner.exchange.exports.target import CUBINS, Target, choose_target, targets_of
 from tuner.languages import LANGUAGES
+from tuner.quoting import shown
 from tuner.space import kinds, structs
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
@@ -26,10 +27,25 @@ _FLAGS = {
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the file for one device. Raises RequestError if there is no such device, or the steps differ in source."""
-    target = choose_target(request.problem, request.device)
+    """Write the file for one device, or one architecture. Raises RequestError if there is no such device, several
+    architectures are given, or the steps differ in source."""
+    target = _target(request)
     suffix = LANGUAGES[target.scope.language].suffix
     return Export.of_targets([write(request.path(suffix), text(target))], [target])
+
+
+def _target(request: ExportRequest) -> Target:
+    if request.architectures is None:
+        return choose_target(request.problem, request.device)
+    about = f"--architecture {shown(request.architectures)}"
+    if request.device is not None:
+        raise RequestError(f"{about}: --to cu writes one file; give an architecture, or --device")
+    if CUBINS not in devices.kinds_of(request.problem.space):
+        raise RequestError(f"{about}: {request.problem.space.name} is not written in CUDA; give --device")
+    (target, *more) = targets_of(request.problem, request.architectures)
+    if more:
+        raise RequestError(f"{about}: --to cu writes one file; give one architecture")
+    return target
 
 
 def text(target: Target) -> str:
@@ -43,8 +59,9 @@ def text(target: Target) -> str:
         raise RequestError(
             f"{problem.space.name}: its steps come from {files}; --to cu writes one file; use --to cubin"
         )
+    device = target.device.name or target.device.architecture
     lines = [
-        f"{problem.space.name} at {problem.code_text} for {target.device.name}: {best.match}.",
+        f"{problem.space.name} at {problem.code_text} for {device}: {best.match}.",
         config_text(best.config),
         *([f"The record is {best.record.doubt}."] if best.record and best.record.doubt else []),
     ]

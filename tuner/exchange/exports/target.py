@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tuner import devices
 from tuner.devices.conditions import DEFAULT, Conditions
+from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space import chosen_types, parsing
@@ -20,6 +21,7 @@ from tuner.store import time_tables
 from tuner.store.lookup import MATCHES, Candidate, Query, chip, names_vendor, normalised
 from tuner.store.store import Store
 
+CUBINS = next((kind for kind, backend in devices.BACKENDS.items() if backend.binaries == ".cubin"), "")  # of devices
 MOST_SIZES = 8  # that a message names
 
 
@@ -180,7 +182,8 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
             return best_fit(targets)
     raise RequestError(
         f"{problem.space.name}: neither this machine nor the store has a device of kind {' or '.join(usable)}; "
-        "export on a machine with such a device, or merge its records; with --to cubin, --architecture needs no device"
+        "export on a machine with such a device, or merge its records; --to cubin and --to cu need no device with "
+        "--architecture"
     )
 
 
@@ -210,3 +213,16 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
             f"{'times' if tables else 'records'} in the store; those are: {names}"
         )
     return matches
+
+
+def targets_of(problem: Problem, architectures: str, preferred: Sequence[TargetDevice] = ()) -> list[Target]:
+    """The targets for architectures such as `sm_80,sm_90a`: each the best fit among the `preferred` devices and those
+    of the store that have it, else the architecture without a device. Raises RequestError for another name."""
+    names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
+    for name in names:
+        if not is_architecture(name):
+            raise RequestError(f"--architecture {shown(name)!r}: write names such as sm_80 or sm_90a")
+    known = [each for each in (*preferred, *stored_devices(problem)) if each.kind == CUBINS]
+    of_name = {name: [each for each in known if each.architecture == name] for name in names}
+    each = (of_name[name] or [TargetDevice.remote(CUBINS, name)] for name in names)
+    return [best_fit(Target.of(problem, device) for device in same) for same in each]

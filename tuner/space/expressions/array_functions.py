@@ -173,6 +173,9 @@ def _bincount(array: Any, weights: Any = None, minlength: int = 0) -> Any:
     integers = values.astype(np.int64)
     if not np.array_equal(integers, values):
         raise ExpressionError("bincount() counts whole numbers; write floor(x) or astype(x, 'int64')")
+    if (least := int(integers.min(initial=0))) < 0:
+        cure = "give x a fill, such as fill: {integers: [0, bins - 1]}, or write where() or clip()"
+        raise ExpressionError(f"bincount() counts numbers from 0, but one is {least}; {cure}")
     check_elements(int(integers.max(initial=0)) + 1, "bincount()")
     return np.bincount(integers, None if weights is None else np.asarray(weights).reshape(-1), minlength)
 

@@ -28,7 +28,7 @@ from tuner.quoting import quoted
     "--architecture",
     "architectures",
     metavar="NAMES",
-    help="Architectures of a bundle, such as sm_80,sm_90a; the device's if omitted.",
+    help="Architectures of a bundle, such as sm_80,sm_90a, or that of a source; the device's if omitted.",
 )
 @storage_option("Database written by `tune --storage`; only its trials are exported.")
 @SET
