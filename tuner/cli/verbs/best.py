@@ -54,6 +54,7 @@ def command(arguments: ProblemArguments, as_json: bool) -> None:
     waiting = {"waiting": pending and pending.document}
     data = {**about, **match, **rejected, **waiting, "config": best.config, "record": record and record.to_json()}
     quality = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
+    quality += ", imported" if record is not None and record.is_imported else ""
     quality += f", with {best.conditions}" if best.conditions else ""
     quality += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     defaults = space.operation.options
