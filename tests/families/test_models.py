@@ -236,6 +236,13 @@ def test_calls_in_a_row_do_not_wait_for_the_launch_overhead_that_is_in_measured_
     assert first(table("hgemm", host=host), *shape).space is not None
 
 
+def test_a_library_call_that_splits_sums_counts_as_two_launches_for_the_host() -> None:
+    plain, equal = table("hgemm"), table("hgemm", host=HostTimes(0.006, 0.006, 1.0))
+    split, whole = (17, 64, 2048), (17, 160, 64)
+    assert [first(plain, *shape).space is None for shape in (split, whole)] == [True, True]
+    assert [first(equal, *shape).space is None for shape in (split, whole)] == [False, True]
+
+
 def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_the_library_on_the_device() -> None:
     """A CUDA graph of such calls would wait for the device alone."""
     device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04, 1.0))

@@ -22,11 +22,20 @@ SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and sgemm"),
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and hgemm"),
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm"),
-        ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt"),
+        ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt and not bfloat16"),
+        ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt and bfloat16"),
         ("tests/kernels/test_wgmma.py", "-k", "border and ragged and prompt"),
         ("tests/launch/test_gpu_gallery.py", "-k", "called"),
     ],
-    ids=["sgemm", "hgemm", "other stages", "stages of wgmma", "prompt stage", "kinds of arguments"],
+    ids=[
+        "sgemm",
+        "hgemm",
+        "other stages",
+        "stages of wgmma",
+        "stages of wgmma for bfloat16",
+        "prompt stage",
+        "kinds of arguments",
+    ],
 )
 def test_the_sanitizer_finds_nothing_in_any_stage(tool: str, tests: tuple[str, ...]) -> None:
     """The defaults and the shipped bests, where the size is a multiple of nothing; steps, scratch and every kind of

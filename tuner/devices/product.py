@@ -60,6 +60,10 @@ class HostTimes(NamedTuple):
         """That of a call of a kernel with so many steps."""
         return min(count * self.kernel_ms, self.graph_ms)
 
+    def of_library(self, tiles: Tiles | None) -> float:
+        """That of a library call. One that splits sums launches a second kernel, which adds up the parts."""
+        return self.library_ms + (self.kernel_ms if tiles is not None and tiles.cut[2] > 1 else 0.0)
+
 
 class Tiles(NamedTuple):
     """How a library tiles a product. Each part of a split-K sum counts as a tile of its own."""

@@ -93,6 +93,7 @@ class FamilyTable:
         self._query_of = {id(query.space): query for query in self._queries}
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code: dict[int, SizedCode] = {}
+        self._last_tiles: tuple[Sizes, Tiles | None] | None = None
         self._exported, self._library, self._one_class = frozenset(exported.builds), library, one_class
         self._deployment = deployment
         self._problems = [problem for store in self._stores for problem in store.problems]
@@ -119,7 +120,7 @@ class FamilyTable:
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
         self._ranking = Ranking(
-            self._recorded, self._own, self._sibling, device, library, self._types, bool(self._conditions)
+            self._recorded, self._own, self._sibling, device, library, self._types, bool(self._conditions), self._tiles
         )
 
     def _records_of(self, queries: Sequence[Query]) -> list[Known]:
@@ -159,8 +160,12 @@ class FamilyTable:
         return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of, sibling, is_lent)
 
     def _tiles(self, scope: Scope) -> Tiles | None:
-        """How the library tiles a problem; None if it does not report this."""
-        return products.tiles(self.spaces[0], scope, self.device)
+        """How the library tiles a problem; None if it does not report this. The last answer is kept, because a choice
+        may need it twice."""
+        sizes, last = tuple(scope.sizes.values()), self._last_tiles
+        if last is None or last[0] != sizes:
+            last = self._last_tiles = sizes, products.tiles(self.spaces[0], scope, self.device)
+        return last[1]
 
     @property
     def is_outdated(self) -> bool:

@@ -17,6 +17,7 @@ from tuner.store.lookup import Match
 
 if TYPE_CHECKING:
     from tuner.families.forecast import Forecast
+    from tuner.prediction.library_tiles import LibraryTiles
 
 SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
 # A kernel that takes more than LONGEST times the library's time on the device does not win by saving host time,
@@ -54,12 +55,14 @@ class Ranking:
         library: bool,
         types: Mapping[str, str] | None,
         has_other_conditions: bool,
+        tiles: LibraryTiles,
     ) -> None:
         """`recorded` are the configurations with records, by size; `own` and `sibling` are the forecasts. `library`:
         whether the vendor library is a candidate. `types` are the types of the times, if not the problem's own.
-        `has_other_conditions`: whether the times were measured under other conditions than the device's."""
+        `has_other_conditions`: whether the times were measured under other conditions than the device's. `tiles` tells
+        how the library would tile a problem."""
         self._recorded, self._own, self._sibling = recorded, own, sibling
-        self._device, self._library, self._types = device, library, types
+        self._device, self._library, self._types, self._tiles = device, library, types, tiles
         self._own_match: Match = "nearest_size" if has_other_conditions else "exact"
 
     def at(self, scope: Scope) -> Iterator[Ranked]:
@@ -72,9 +75,9 @@ class Ranking:
         was measured and the model predicts its time, too.
         """
         key = tuple(scope.sizes.values())
-        yield from self._ordered(self._recorded.get(key, []), key, self._own_match)
+        yield from self._ordered(self._recorded.get(key, []), scope, key, self._own_match)
         if self._own.regret is not None:
-            ranked = self._for_callers(self._own.ranked(scope), self._own.launch_ms)
+            ranked = self._for_callers(self._own.ranked(scope), scope, self._own.launch_ms)
             if not self._is_fair(self._own, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
@@ -83,24 +86,24 @@ class Ranking:
             return
         nearest = self._own.nearest(key)
         near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]
-        yield from self._at(self._own, near, "nearest_size")
+        yield from self._at(self._own, scope, near, "nearest_size")
         others: list[Sizes] = []
         if self._sibling is not None:
             name = self._sibling.device
-            ranked = self._for_callers(self._sibling.ranked(scope), self._sibling.launch_ms)
+            ranked = self._for_callers(self._sibling.ranked(scope), scope, self._sibling.launch_ms)
             if ranked and not self._is_fair(self._sibling, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
                 yield Ranked(known, "architecture", key, sibling=name)
             others = self._sibling.nearest(key)
             while others and distance(others[0], key) <= NEAR:
-                for entry in self._at(self._sibling, [others.pop(0)], "architecture"):
+                for entry in self._at(self._sibling, scope, [others.pop(0)], "architecture"):
                     yield entry._replace(sibling=name)
         if self._library:
             yield self._unmeasured(key)
-        for entry in self._at(self._sibling, others, "architecture") if self._sibling is not None else ():
+        for entry in self._at(self._sibling, scope, others, "architecture") if self._sibling is not None else ():
             yield entry._replace(sibling=self._sibling.device if self._sibling is not None else "")
-        yield from self._at(self._own, nearest[len(near) :], "nearest_size")
+        yield from self._at(self._own, scope, nearest[len(near) :], "nearest_size")
 
     def _is_fair(self, forecast: Forecast, ranked: Sequence[Known], sizes: Sizes) -> bool:
         """Whether kernels may precede the library: it is no candidate, its time is predicted, or `sizes` are near to
@@ -111,19 +114,19 @@ class Ranking:
         """The library, whatever was measured."""
         return Ranked(Known(None, {}), "default", sizes)
 
-    def _at(self, forecast: Forecast, sizes: Iterable[Sizes], match: Match) -> Iterator[Ranked]:
+    def _at(self, forecast: Forecast, scope: Scope, sizes: Iterable[Sizes], match: Match) -> Iterator[Ranked]:
         """The configurations measured at each of these sizes in turn, fastest first."""
         for each in sizes:
-            yield from self._ordered([known for known in forecast.known if each in known.times], each, match)
+            yield from self._ordered([known for known in forecast.known if each in known.times], scope, each, match)
 
-    def _ordered(self, measured: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[Ranked]:
-        """The configurations `measured` at these sizes, fastest first."""
+    def _ordered(self, measured: Iterable[Known], scope: Scope, sizes: Sizes, match: Match) -> Iterator[Ranked]:
+        """The configurations `measured` at these sizes, fastest first for calls at those of `scope`."""
         best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
         timed = sorted(((self._exact_time(known, sizes, best), known) for known in measured), key=lambda each: each[0])
-        for known in self._for_callers(timed, self._own.launch_ms):
+        for known in self._for_callers(timed, scope, self._own.launch_ms):
             yield Ranked(known, match, sizes)
 
-    def _for_callers(self, timed: Iterable[tuple[float, Known]], launch_ms: float | None) -> list[Known]:
+    def _for_callers(self, timed: Iterable[tuple[float, Known]], scope: Scope, launch_ms: float | None) -> list[Known]:
         """Order configurations by the time that a program waits for each of many calls, shortest first.
 
         `timed` has their times in ms, in order, with the launch overhead `launch_ms`, for which calls in a row do not
@@ -133,11 +136,13 @@ class Ranking:
         if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
             library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)
 
+            library_host_ms = host.of_library(self._tiles(scope))
+
             def waited(each: tuple[float, Known]) -> float:
                 time_ms, known = each
                 own_ms = launch_overhead.removed(time_ms, launch_ms)
                 if known.space is None or known.space.is_of_library or time_ms > LONGEST * library_ms:
-                    return max(own_ms, host.library_ms)
+                    return max(own_ms, library_host_ms)
                 return max(own_ms, host.of_steps(len(known.space.steps)))
 
             timed.sort(key=waited)
