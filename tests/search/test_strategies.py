@@ -172,6 +172,7 @@ def test_what_precedes_the_first_question_counts_up_to_three_quarters_of_the_tim
         assert (search.is_late(), search.seconds_left()) == (False, pytest.approx(0.1))
         monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left + 0.1)
         assert (search.is_late(), search.seconds_left()) == (True, 0)
+        assert search.deadline == pytest.approx(now + left)
 
 
 def test_without_a_name_all_are_tried_unless_the_budget_forbids_it() -> None:

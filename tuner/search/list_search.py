@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from tuner.quoting import shown
 from tuner.search.pool import Pool
@@ -60,6 +60,11 @@ class ListSearch:
                     f"the configuration {shown(str(config))} has other parameters than {', '.join(names)}; "
                     "give each configuration a value for each parameter"
                 )
+            for name, value in config.items():
+                if not isinstance(value, Hashable):
+                    raise ValueError(
+                        f"{name} = {shown(str(value))}: cannot be compared; give a number, string or tuple"
+                    )
         self._pool = Pool({name: _values(config[name] for config in given) for name in names}, _tuples(given, names))
         self._model = PoolGP(self._pool, seed, (), block)
         self._first = self._pool.rows_of(first)
@@ -82,16 +87,20 @@ class ListSearch:
         finite. The model learns from failures, too: it takes them for slow, and avoids what is like them. Told twice,
         the latest result counts.
 
-        Raises ValueError if the configuration is not in the list.
+        Raises ValueError if the configuration is not in the list, or if the value is no number.
         """
+        try:
+            result = math.nan if value is None else float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{shown(str(value))[:80]!r} is no result; tell a number, or None for a failure") from None
         with self._lock:
             row = self._pool.find(config)
             if row is None:
                 raise ValueError(f"{shown(str(dict(config)))} is not in the list of configurations")
-            self._model.tell(row, None if value is None else (value,))
+            self._model.tell(row, (result,) if math.isfinite(result) else None)
             self._results.pop(row, None)
-            if value is not None and math.isfinite(value):
-                self._results[row] = value
+            if math.isfinite(result):
+                self._results[row] = result
 
     @property
     def best(self) -> Config | None:

@@ -225,7 +225,8 @@ class Search:
         strategy = STRATEGIES[name]
         self.pool = pool
         self._remaining = min(budget.evaluations or len(pool), len(pool))
-        self._seconds, self._began, self._deadline = budget.seconds, began, math.inf
+        self._seconds, self._began = budget.seconds, began
+        self.deadline = math.inf  # by `time.monotonic`; without a limit of time, and before the first `ask`, infinite
         warm = pool.rows_of(hints.promising)
         # The best known configuration is measured first: in a race against it, slow ones are stopped early.
         leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
@@ -268,8 +269,8 @@ class Search:
 
     def ask(self) -> Config | None:
         """The next configuration. None: first tell outstanding results; if none is outstanding, the search is over."""
-        if self._seconds is not None and self._deadline == math.inf:
-            self._deadline = time.monotonic() + self._left(self._seconds)
+        if self._seconds is not None and self.deadline == math.inf:
+            self.deadline = time.monotonic() + self._left(self._seconds)
         while not self.ready():
             self.wait(POLL_SECONDS)
         if self._is_spent():
@@ -317,7 +318,7 @@ class Search:
 
     def seconds_left(self) -> float:
         """The seconds until the time of the budget has run out: 0 after that, infinite without a time limit."""
-        return max(self._deadline - time.monotonic(), 0.0)
+        return max(self.deadline - time.monotonic(), 0.0)
 
     def _is_spent(self) -> bool:
         """Whether the budget is used up."""

@@ -51,8 +51,9 @@ SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.posterior")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 NOT_KEPT = "so this run is not stored, and no later run continues it"
-# The finals of a budget of time should be over so many seconds after it. Where other programs disturb the times, on
-# processors, they take what they need.
+NOT_VERIFIED = "reference: none: no output is compared, so the results are not verified"
+# With a budget of time, the finals should be over so many seconds after the search. Where other programs disturb the
+# times, on processors, they take what they need.
 FINALS_SECONDS = 2.5
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
 
@@ -152,107 +153,106 @@ def explored(
     look-ups learn which configurations failed verification. Raises as `driver.tune` does.
     """
     began = time.monotonic()
-    request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
-    space, method = task.space, task.method
+    request, task, space = checked.request, checked.task, checked.task.space
+    budget = checked.budget if configs is None else UNLIMITED
     signature, unknown = identity.of(space), identity.unknown(space)
     if unknown is not None:
         crews.noted(f"{unknown}: {NOT_KEPT}")
     announce(space, crews.noted)
-    from tuner.space.sources.checks import agreement
-
-    doubts = [*agreement.warnings(space)]
-    for doubt in doubts:
-        crews.noted(f"warning: {doubt}")
-    if space.operation.reference.kind == "none":
-        doubts.append("reference: none: no output is compared, so the results are not verified")
-        crews.noted(doubts[-1])
+    doubts = [*_of_file(space, crews.noted)]
     stored_ceilings = StoredCeilings(request.results)
     for problem in stored_ceilings.problems:
         crews.noted(problem)
     progress.begun(f"opening {request.cluster or ' and '.join(checked.device_ids)}")
-    slow_imports = [
-        *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),  # needed first: builds wait for the list
-        *SLOW_IMPORTS,
-        *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(request.strategy, budget) else []),
-    ]
-    with _imported_ahead(slow_imports), crews.on(task, checked.device_ids, request.cluster) as crew:
+    imports = _slow_imports(space, request.strategy, budget)
+    with _imported_ahead(imports), crews.on(task, checked.device_ids, request.cluster) as crew:
         if request.cluster is not None:  # whose machines may have taken long to come
             began = time.monotonic()
         progress.begun("listing the valid configurations")
         query = Query.of(space, crew.scope, crew.device)
         similar = experiences.of_similar(query, checked.store.similar(query), request.results, SIMILAR)
-        asked = method, request.same_bits_as, request.fresh
+        asked = task.method, request.same_bits_as, request.fresh
         preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
         hints = Hints.of(space, crew.scope, warm, preference.first, similar)
-        if configs is None:  # the first builds begin while the configurations are listed
+        if configs is None:
+            # The first builds begin while the configurations are listed.
             crew.build_ahead([dict(config) for config in hints.first if space.valid(config, crew.scope)])
-        pool = (
-            _listed(space, crew.scope, budget, hints, crews.noted)
-            if configs is None
-            else Pool.of(space.parameters, configs)
-        )
-        if narrowed is not None and configs is None:
-            pool = narrowed(space, crew.scope, pool)
-        if configs is None and (space.default or not pool.is_sample):  # otherwise a valid configuration is hard to find
-            doubts += _of_threads(space, crew.scope, crews.noted)
+            pool = _listed(space, crew.scope, budget, hints, crews.noted)
+            pool = pool if narrowed is None else narrowed(space, crew.scope, pool)
+            if space.default or not pool.is_sample:  # otherwise a valid configuration is hard to find
+                doubts += _of_threads(space, crew.scope, crews.noted)
+        else:
+            pool = Pool.of(space.parameters, configs)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
-        with contextlib.ExitStack() as stack:
-            search = stack.enter_context(
-                Search(
-                    strategy,
-                    pool,
-                    budget,
-                    request.seed,
-                    hints,
-                    len(method.objectives),
-                    progress.noted,
-                    began,
-                    request.strategy_options,
-                )
-            )
+        how = request.seed, hints, len(task.method.objectives), progress.noted, began, request.strategy_options
+        with Search(strategy, pool, budget, *how) as search:
             crew.build_ahead(search.likely(LOOK_AHEAD))  # while the ledger is imported and opened
-            from tuner.tuning.ledger.ledger import Ledger
-            from tuner.tuning.ledger.study import StudyKey
+            with _ledger(checked, crew, signature, progress.noted) as ledger:
+                ledger.is_kept = unknown is None
+                kernel_names.remember(space)
+                if configs is None:
+                    ledger.note_command(request.command(space.name, crew.device.id))
+                logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
+                total = min(budget.evaluations or len(pool), len(pool))
+                ceilings = stored_ceilings.of(crew.device)
+                known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
+                counts = total, len(pool), known, ceilings, budget.seconds, search.left
+                progress.started(SearchStart(space, crew.device, crew.scope, *counts))
+                try:
+                    evaluated = crew.run(search, ledger, progress, given=configs is not None)
+                    snapshot.tell_changes(progress.noted)
+                    doubts += crew.lead.missed_cases  # the crew has already shown them
+                    until = math.inf if crew.device.on_processor else search.deadline + FINALS_SECONDS
+                    name = strategy if configs is None else "given"
+                    about = tuple(doubts), unknown is None, preference, until
+                    yield Exploration(crew, pool, ledger, name, evaluated, signature, ceilings, *about)
+                finally:
+                    rejected.keep(query, _wrong(ledger.trials))
 
-            key = StudyKey(
-                task.sizes,
-                task.options,
-                crew.device.name,
-                signature,
-                crew.device.toolchain,
-                method,
-                method.protocol,
-                types=task.types,
-                conditions=crew.device.conditions,
-                headers=crew.headers,
-            )
-            ledger = stack.enter_context(Ledger(space, key, request.fresh, request.storage, progress.noted))
-            ledger.is_kept = unknown is None
-            kernel_names.remember(space)
-            if configs is None:
-                ledger.note_command(request.command(space.name, crew.device.id))
-            logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
-            valid = len(pool)
-            total = min(budget.evaluations or valid, valid)
-            ceilings = stored_ceilings.of(crew.device)
-            known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
-            times = budget.seconds, search.left
-            start = SearchStart(space, crew.device, crew.scope, total, valid, known, ceilings, *times)
-            progress.started(start)
-            if not ledger.trials and ledger.has_earlier_protocol(space, key):
-                progress.noted("earlier trials were timed by an older protocol; they are kept, but not used")
-            strategy_name = strategy if configs is None else "given"
-            try:
-                evaluated = crew.run(search, ledger, progress, given=configs is not None)
-                snapshot.tell_changes(progress.noted)
-                doubts += crew.lead.missed_cases  # the crew has already shown them
-                until = math.inf
-                if budget.seconds is not None and not crew.device.on_processor:
-                    until = began + budget.seconds + FINALS_SECONDS
-                about = tuple(doubts), unknown is None, preference, until
-                yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, *about)
-            finally:
-                rejected.keep(query, _wrong(ledger.trials))
+
+def _of_file(space: Space, noted: Callable[[str], None]) -> Iterator[str]:
+    """Warnings about the space file, which are also shown."""
+    from tuner.space.sources.checks import agreement
+
+    for doubt in agreement.warnings(space):
+        noted(f"warning: {doubt}")
+        yield doubt
+    if space.operation.reference.kind == "none":
+        noted(NOT_VERIFIED)
+        yield NOT_VERIFIED
+
+
+def _slow_imports(space: Space, strategy: str | None, budget: Budget) -> list[str]:
+    """The modules to import ahead of time, in the order in which they are needed."""
+    return [
+        *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),  # needed first: builds wait for the list
+        *SLOW_IMPORTS,
+        *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(strategy, budget) else []),
+    ]
+
+
+def _ledger(checked: CheckedRequest, crew: Crew, signature: str, noted: Callable[[str], None]) -> Ledger:
+    """The ledger of the requested study."""
+    from tuner.tuning.ledger.ledger import Ledger
+    from tuner.tuning.ledger.study import StudyKey
+
+    request, task, method = checked.request, checked.task, checked.task.method
+    key = StudyKey(
+        task.sizes,
+        task.options,
+        crew.device.name,
+        signature,
+        crew.device.toolchain,
+        method,
+        method.protocol,
+        types=task.types,
+        conditions=crew.device.conditions,
+        headers=crew.headers,
+    )
+    ledger = Ledger(task.space, key, request.fresh, request.storage, noted)
+    if not ledger.trials and ledger.has_earlier_protocol(task.space, key):
+        noted("earlier trials were timed by an older protocol; they are kept, but not used")
+    return ledger
 
 
 def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:

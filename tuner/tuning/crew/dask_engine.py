@@ -53,10 +53,14 @@ class DaskEngine(Engine):
                 connect: Any = distributed.Client  # not typed; it becomes the default client, for which actors look
                 self._client = connect(scheduler, timeout=CONNECT_SECONDS, name="tuner")
         except (OSError, ValueError, TypeError, RuntimeError) as error:
-            tls = ", or name its certificates in Dask's configuration" if address.startswith("tls:") else ""
+            tls = (
+                "name its certificates in Dask's configuration"
+                if address.startswith("tls:")
+                else "write tls:// for TLS"
+            )
             raise OptionError(
-                f"{address}: the scheduler does not answer: {one_line(error)}; start `dask scheduler`, or correct "
-                f"the address{tls}",
+                f"{address}: the scheduler does not answer: {one_line(error)}; start `dask scheduler`, correct "
+                f"the address, or {tls}",
                 "cluster",
             ) from None
 
