@@ -269,13 +269,14 @@ HOSTS = {
     "a struct that begins in braces": (
         "struct Params { int low[2]; float dt; };"
         "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
-        "void run(float *x) { const float step = 0.25f; Params q = {{5, 6}, step}; f<<<9, 32>>>(x, q); }",
+        "void run(float *x) { const float step = 0.25f; Params q = {{5, 6}, step};"
+        "f<<<9, 32>>>(x, q); f<<<9, 32>>>(x, q); }",
         ["shape: [2], value: [5, 6]}", "{name: dt, dtype: float32, value: 0.25}"],
     ),
     "a struct that a function may change": (
         "struct Params { int low[2]; float dt; };"
         "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
-        "void run(float *x) { Params q = {{5, 6}, 0.25f}; refine(&q); f<<<9, 32>>>(x, q); }",
+        "void run(float *x) { Params q = {{5, 6}, 0.25f}; refine(q, 3); f<<<9, 32>>>(x, q); }",
         ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32, value: 1}"],
     ),
     "a struct without the braces of its array": (

@@ -143,7 +143,7 @@ def _initialiser(site: LaunchSite, words: Sequence[str]) -> list[list[str]]:
         has_members = any(path.startswith(f"{words[0]}.") for path in function.assignments)
         if first is None or more or has_members or not function.is_certain(first, site.position):
             return []
-        if function.is_passed_by_address(words[0], first.position, site.position):
+        if function.is_handed_on(words[0], first.position, site.position):
             return []
         words = first.words
     return _listed(words) if "{" in words[:2] else []

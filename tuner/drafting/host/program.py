@@ -137,6 +137,15 @@ class HostFunction:
         given = (at for at in within if self.body[at - 2 : at] in (("(", "&"), (",", "&")))
         return any(not _READERS.fullmatch(self._caller_of(at)) for at in given)
 
+    def is_handed_on(self, name: str, start: int, end: int) -> bool:
+        """Whether a call between two positions gets a variable of this name as it is, perhaps by reference, or its
+        address. Launches get copies."""
+        places = (at for at in self._positions.get(name, ()) if start < at < end)
+        whole = (at for at in places if self.body[at - 1] in "(," and self.body[at + 1 : at + 2] in ((")",), (",",)))
+        callers = {each for each in map(self._caller_of, whole) if _NAME.fullmatch(each) and each != "sizeof"}
+        is_changed = any(not _READERS.fullmatch(each) for each in callers)
+        return is_changed or self.is_passed_by_address(name, start, end)
+
     def _caller_of(self, at: int) -> str:
         """The function whose call has the argument at a position; empty if it is in none."""
         depth = 0
