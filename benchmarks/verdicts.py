@@ -49,7 +49,7 @@ from tuner.space.scope import Scope
 from tuner.tuning import driver
 from tuner.tuning.driver import Result
 from tuner.tuning.exploration import Quiet
-from tuner.tuning.finals import ties
+from tuner.tuning.finals import processes, ties
 from tuner.tuning.request import TuningRequest
 
 KERNELS = {  # for each kind of device, kernels with a size at which a run takes some milliseconds at most
@@ -201,9 +201,10 @@ def _noted(result: Result) -> dict[str, Any]:
     record = result.record
     assert record is not None
     finals = [(each.trial.config, each.final) for each in result.selection.finalists if each.final.failure is None]
+    lasting = processes.in_all([final for _, final in finals])
     return {
         "winner": record.config,
-        "fastest": min(finals, key=lambda each: each[1].time_ms)[0],
+        "fastest": min((each for each in finals if each[1] in lasting), key=lambda each: each[1].time_ms)[0],
         "search": [(t.config, t.time_ms, min(t.outcome.times)) for t in result.trials if t.time_ms is not None],
         "finals": [(config, final.by_process) for config, final in finals],
     }

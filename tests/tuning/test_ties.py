@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -164,6 +165,11 @@ def test_what_processes_differ_by_is_no_difference() -> None:
     assert tied(0.06) == [True, True, False], "in one of them, the second one is the fastest"
     assert tied(0.2) == [True, True, False], "however much they differ, 8 % are not hidden"
 
+    twice = in_processes(rounds(7, 1.0, 1.2, noise=0.002), rounds(8, 1.5, 1.8, noise=0.002))
+    once = Final(twice[1].by_process[0])
+    assert once.time_ms < twice[0].time_ms, "later processes were slower"
+    assert near_the_fastest([twice[0], once]) == [True, False]
+
 
 def test_processes_are_added_until_the_limit_of_a_tie_is_as_far_as_their_error() -> None:
     def is_settled(count: int, *second: float) -> bool:
@@ -183,13 +189,14 @@ def test_further_processes_time_what_the_earlier_ones_do_not_separate(
 ) -> None:
     monkeypatch.setattr(final_round, "SITTINGS", 3)  # a user has one more
     log = tmp_path / "log"
-    note = f'FILE *file = fopen("{log}", "a"); fprintf(file, "%d\\n", getppid()); fclose(file);'
-    text = c_kernel("noting", f"{MULTIPLY}{note} if (v == 2) usleep(50000);", "#include <stdio.h>")
-    for values, processes in (("[0, 1]", 3), ("[0, 2]", 1)):
+    note = f'FILE *file = fopen("{log}", "a"); fprintf(file, "%d %d\\n", v, getppid()); fclose(file);'
+    text = c_kernel("noting", f"{MULTIPLY}{note} if (v == 2) usleep(2000);", "#include <stdio.h>")
+    for values, processes in (("[0, 1, 2]", {"0": 3, "1": 3, "2": 1}), ("[0, 2]", {"0": 1, "2": 1})):
         log.write_text("")
         tuned = tuner.tune(stage(text, "noting", f"{{v: {values}}}"), 16, device="host", results=tmp_path / values)
-        assert len(set(log.read_text().split())) == processes
+        assert Counter(line.split()[0] for line in set(log.read_text().splitlines())) == processes
         assert tuned.record.config == {"v": 0}
+        assert [each["config"]["v"] for each in tuned.record.finalists][-1] == 2, "the slowest is the last"
 
 
 def test_energies_and_sustained_times_are_not_settled_by_the_rule() -> None:

@@ -85,18 +85,23 @@ class FinalRound:
         """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure.
 
         On a processor, trials take part in rounds of further processes, whose arrays and code lie elsewhere in memory,
-        until it is certain which of the trials that are tied with the fastest `rule` prefers.
+        until it is certain which of the trials that are tied with the fastest `rule` prefers. Only those that may be
+        tied do, and the default and the record, whose times are compared with the best's.
         """
         finals = self._measured(trials, 1 if self._sittings == 1 else FIRST)
-        began = time.monotonic()
+        began, contenders = time.monotonic(), _contenders(finals.candidates)
+        if self._sittings == 1 or len(contenders) < 2 or finals.rounds <= MIN_ROUNDS:
+            return finals  # where runs are long, a few rounds take as much time as there is
+        compared = [config_key(config) for config in (rule.default, rule.record) if config is not None]
+        contenders |= {place for place, trial in enumerate(trials) if config_key(trial.config) in compared}
         for number in range(1, self._sittings):
-            if finals.rounds <= MIN_ROUNDS or _is_settled(trials, finals.candidates, rule):
-                break  # where runs are long, a few rounds take as much time as there is
-            if number >= FEWEST and time.monotonic() - began > MORE_SECONDS:
+            right = [place for place in sorted(contenders) if finals.candidates[place].failure is None]
+            some = [trials[place] for place in right]
+            is_over = number >= FEWEST and time.monotonic() - began > MORE_SECONDS
+            if is_over or _is_settled(some, [finals.candidates[place] for place in right], rule):
                 break
             self._worker.close()
-            right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
-            finals = finals.and_later(self._measured([trials[place] for place in right], LATER), right)
+            finals = finals.and_later(self._measured(some, LATER), right)
         return finals
 
     def _measured(self, trials: Sequence[Trial], share: float) -> Finals:
@@ -240,23 +245,26 @@ class FinalRound:
         return self._failures.get(key)
 
 
-def _is_settled(trials: Sequence[Trial], candidates: Sequence[Final], rule: TieRule) -> bool:
-    """Whether it is certain which of the candidates that are tied with the fastest the rule prefers."""
-    ranked = sorted(
-        (rule.rank(trial), place)
-        for place, (trial, final) in enumerate(zip(trials, candidates, strict=True))
-        if final.failure is None
-    )
-    right = [candidates[place] for _, place in ranked]
-    if len(right) < 2:
+def _contenders(candidates: Sequence[Final]) -> set[int]:
+    """The places of those that may be tied with the fastest in a process other than this one. It is among them."""
+    right = {place: final for place, final in enumerate(candidates) if final.failure is None}
+    if not right:
+        return set()
+    fastest = min(right.values(), key=lambda final: final.time_ms)
+    ratios = {place: verdicts.ratio(fastest.times, final.times) for place, final in right.items()}
+    return {
+        place for place, ratio in ratios.items() if ratio.low <= 1 + OPEN or verdicts.is_tied(ratio, fastest.time_ms)
+    }
+
+
+def _is_settled(trials: Sequence[Trial], finals: Sequence[Final], rule: TieRule) -> bool:
+    """Whether it is certain which of the trials that are tied with the fastest the rule prefers."""
+    ranked = sorted((rule.rank(trial), place) for place, trial in enumerate(trials))
+    by_preference = [finals[place] for _, place in ranked]
+    if len(by_preference) < 2:
         return True
-    firsts = [replace(final, times=final.by_process[0], processes=()) for final in right]
-    fastest = min(firsts, key=lambda final: final.time_ms)
-    ratios = [verdicts.ratio(fastest.times, final.times) for final in firsts]
-    if sum(ratio.low <= 1 + OPEN or verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios) == 1:
-        return True
-    processes = Processes.of(right)
-    return processes.count >= FEWEST and processes.is_settled(right)
+    processes = Processes.of(by_preference)
+    return processes.count >= FEWEST and processes.is_settled(by_preference)
 
 
 def _lacked_room(final: Final) -> bool:

@@ -24,6 +24,12 @@ ERRORS = 2.5  # standard errors by which a median ratio must differ from the lim
 COMPARED = 1.2  # the slowest ratio from which the deviation between processes is estimated
 
 
+def in_all(finals: Sequence[Final]) -> list[Final]:
+    """Those that took part in all processes. What the first one shows to be far slower takes part in no other one."""
+    most = max(len(final.by_process) for final in finals)
+    return [final for final in finals if len(final.by_process) == most]
+
+
 @dataclass(frozen=True)
 class Processes:
     """What several processes, each with rounds of the same finalists, say of them.
@@ -40,7 +46,8 @@ class Processes:
 
     @staticmethod
     def of(finals: Sequence[Final]) -> Processes:
-        """What the processes say of `finals`, all of which took part in each of them."""
+        """What the processes say of those of `finals` that took part in all of them."""
+        finals = in_all(finals)
         fastest = min(finals, key=lambda final: final.time_ms)
         parts = [
             [ratio(*pair).middle for pair in zip(fastest.by_process, final.by_process, strict=True)]
@@ -57,8 +64,8 @@ class Processes:
         return ratio(self.fastest.times, final.times).middle - (1 + self.margin)
 
     def is_tied(self, final: Final) -> bool:
-        """Whether a finalist is tied with the fastest."""
-        return final is self.fastest or self.excess(final) <= 0
+        """Whether a finalist is tied with the fastest. One that did not take part in all processes is not."""
+        return final is self.fastest or (len(final.by_process) == self.count and self.excess(final) <= 0)
 
     def is_settled(self, by_preference: Sequence[Final]) -> bool:
         """Whether it is certain which of these finalists, the preferred one first, is the first that is tied.

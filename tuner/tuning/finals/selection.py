@@ -120,7 +120,7 @@ def select(
         admitted = [each for each in finalists if each.final.failure is None and entrants.admits(each.trial)]
         survivors = sum(finalist in admitted for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
-            best_first = sorted(admitted, key=lambda finalist: finalist.values(objectives))
+            best_first = sorted(admitted, key=lambda each: (-len(each.final.by_process), each.values(objectives)))
             rule = entrants.rule if sustained is None else None  # only the fastest has run back to back
             may_follow = not several and not sustained
             settled, compared = _repeated(final_round, worker, best_first, rule, runs, quick, may_follow, code)

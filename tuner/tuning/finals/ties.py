@@ -11,7 +11,7 @@ from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import config_text
 from tuner.space.values import bit_classes
 from tuner.store import verdicts
-from tuner.tuning.finals.processes import Processes
+from tuner.tuning.finals.processes import Processes, in_all
 
 if TYPE_CHECKING:
     from tuner.measure.method import Objective
@@ -103,8 +103,10 @@ def settle(
 def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]:
     """The finalists that noise does not separate from the fastest, and those with the same code as one of them.
 
-    Empty if the fastest is alone.
+    Empty if the fastest is alone. A finalist that did not take part in all processes is far slower, and so not tied.
     """
+    lasting = in_all([finalist.final for finalist in finalists]) if finalists else []
+    finalists = [finalist for finalist in finalists if finalist.final in lasting]
     if len(finalists) < 2:
         return []
     fastest = min(finalists, key=lambda finalist: finalist.final.time_ms).final
@@ -118,7 +120,7 @@ def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]
 
 def near_the_fastest(finals: Sequence[Final]) -> list[bool]:
     """For each finalist, whether its times are too near to those of the fastest to be told apart."""
-    fastest = min(finals, key=lambda final: final.time_ms)
+    fastest = min(in_all(finals), key=lambda final: final.time_ms)
     if len(fastest.by_process) > 1:
         processes = Processes.of(finals)
         return [processes.is_tied(final) for final in finals]
