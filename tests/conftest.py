@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jsonschema.protocols import Validator
 
 gc.disable()  # until all tests are collected: what importing and collecting make stays
 os.environ["OMP_WAIT_POLICY"] = "passive"
@@ -156,6 +157,19 @@ def server(postgresql: Server) -> Iterator[Server]:
     yield postgresql
     if not postgresql.is_running():
         postgresql.start()
+
+
+@pytest.fixture(scope="session")
+def published() -> Validator:
+    """The published schema of space files. Checking the schema itself takes much longer than using it."""
+    from jsonschema.validators import validator_for
+
+    from tuner.space.file.schema import json_schema
+
+    schema = json_schema()
+    validator: type[Validator] = validator_for(schema)
+    validator.check_schema(schema)
+    return validator(schema)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from tuner.catalog import catalog
 from tuner.errors import SpaceError
 from tuner.space import launch_form
 from tuner.space.file import reader
-from tuner.space.file.schema import json_schema
 
 SPACE = f"""\
 title: t
@@ -168,14 +167,6 @@ def test_every_shipped_file_is_valid_and_survives_its_launch_form(name: str) -> 
     space = reader.read(path, name)
     assert launch_form.from_json(json.loads(json.dumps(launch_form.to_json(space)))) == space
     assert space.default, "every stage runs untuned"
-
-
-@pytest.fixture(scope="module")
-def published() -> Validator:
-    schema = json_schema()
-    validator: type[Validator] = jsonschema.validators.validator_for(schema)
-    validator.check_schema(schema)
-    return validator(schema)
 
 
 @pytest.mark.slow

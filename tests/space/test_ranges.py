@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
+from jsonschema.protocols import Validator
 
 from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner.catalog import catalog
-from tuner.space.file.schema import json_schema
 
 Y = array("y", "float32", ["n"], "out")
 CODE = "void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = a; }"
@@ -36,11 +35,13 @@ def of(folder: Path, values: Any) -> Path:
         ({"powers_of_two": [1, 1]}, [1]),
     ],
 )
-def test_a_range_is_the_list_of_its_values(values: Any, expanded: list[float], tmp_path: Path) -> None:
+def test_a_range_is_the_list_of_its_values(
+    values: Any, expanded: list[float], tmp_path: Path, published: Validator
+) -> None:
     file = of(tmp_path, values)
     got = catalog.load(str(file)).parameters["a"]
     assert (list(got), [type(v) for v in got]) == (expanded, [type(v) for v in expanded])
-    jsonschema.validate(yaml.safe_load(file.read_text()), json_schema())
+    published.validate(yaml.safe_load(file.read_text()))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ PORTABLE = '#include "portable.h"\nKERNEL void f(GLOBAL float *y, int n) { y[thr
     ],
 )
 def test_languages_follow_from_the_source_and_no_extent_is_needed(
-    name: str, code: str, languages: tuple[str, ...], tmp_path: Path, tune: Tune
+    name: str, code: str, languages: tuple[str, ...], tmp_path: Path, tune: Tune, published: Validator
 ) -> None:
     file = of(tmp_path, [1, 2])
     (tmp_path / "f.c").unlink()
@@ -102,7 +103,7 @@ def test_languages_follow_from_the_source_and_no_extent_is_needed(
     assert catalog.load(str(file)).languages == languages
     done = tune("validate", file, "64", "--json")
     assert (done.status, json.loads(done.out)["valid"]) == (0, True), done.err
-    jsonschema.validate(yaml.safe_load(file.read_text()), json_schema())
+    published.validate(yaml.safe_load(file.read_text()))
 
 
 @pytest.mark.parametrize(
