@@ -17,7 +17,6 @@ Array = NDArray[Any]
 
 WARM = 12  # most configurations that a search takes over from all experiences
 LEAST_JUDGED = 20  # results; an experience with fewer is judged by its best configuration, not by its predictions
-NEAR = 1.1  # a configuration is near the best of an experience if it takes at most so many times as long
 MOST_FITTED = 160  # results that the model of an experience is fitted to
 ITERATIONS = 25  # iterations of that fit
 FAILURE_PERCENTILE = 90  # a failure costs this percentile of the successes' costs
@@ -44,11 +43,10 @@ class Experience:
         """The rows of `best_first` that are in the pool."""
         return pool.rows_of(self.best_first)
 
-    def near_best(self, pool: Pool) -> list[int]:
-        """The rows of `ranking` that are near the first one: see NEAR."""
-        times = {row: time_ms for config, time_ms in self.trials if (row := pool.find(config)) is not None}
-        ranking = self.ranking(pool)
-        return [row for row in ranking if (times[row] or 0.0) <= NEAR * (times[ranking[0]] or 0.0)]
+    def times(self, pool: Pool) -> dict[int, float]:
+        """The times in ms by row in the pool, of the configurations that succeeded."""
+        rows = ((pool.find(config), time_ms) for config, time_ms in self.trials)
+        return {row: time_ms for row, time_ms in rows if row is not None and time_ms}
 
     def failures(self, pool: Pool) -> list[int]:
         """The rows in the pool of the configurations that failed."""
@@ -75,27 +73,6 @@ def in_turn(experiences: Iterable[Experience]) -> list[Config]:
             if config is not None and len(configs) < WARM:
                 configs.setdefault(config_key(config), dict(config))
     return list(configs.values())
-
-
-def contrasts(experiences: Sequence[Experience], pool: Pool) -> dict[int, int]:
-    """Rows that set a switch otherwise than the best of each experience, by row the number of their experience.
-
-    A switch is a parameter with two values, such as whether sizes are compiled in. Such a parameter often changes how a
-    kernel works, and which of its values is better may depend on the size or the device more than how much better it
-    is. For each value of a switch that no best configuration has, there is one row: the fastest of the first
-    experience where one is near the best.
-    """
-    switches = [column for column, values in enumerate(pool.values) if len(values) == 2]
-    rankings = [each.near_best(pool) for each in experiences]
-    seen = {(column, pool.rows[ranking[0], column]) for ranking in rankings if ranking for column in switches}
-    found: dict[int, int] = {}
-    for number, ranking in enumerate(rankings):
-        for row in ranking:
-            set_here = {(column, pool.rows[row, column]) for column in switches}
-            if not set_here <= seen:
-                seen |= set_here
-                found[row] = number
-    return found
 
 
 def agreement(experience: Experience, pool: Pool, block: Sequence[str], costs: Mapping[int, float]) -> float | None:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from threadpoolctl import ThreadpoolController
 
-from tuner.search.experience import WARM, Experience, agreement, contrasts
+from tuner.search.experience import WARM, Experience, agreement
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import START, PoolGP
 from tuner.search.proposer import Proposer
+from tuner.search.switches import Switches
 from tuner.space.config import Value
 
 MOST_EXPERIENCES = 4  # that are asked; the others come after these in order of their fit
@@ -18,6 +19,7 @@ MOST_EXPERIENCES = 4  # that are asked; the others come after these in order of 
 # experience is of this device: PATIENCE_OF_DEVICE. Otherwise PATIENCE, in which the best of each experience is counted:
 # of more experiences, one is more likely to be right at once, and more is lost if all mislead.
 PATIENCE, PATIENCE_OF_DEVICE = 4, 8
+NEAR = 1.1  # a configuration is near the best of an experience if it takes at most so many times as long there
 IMPROVEMENT = 0.999  # a time is an improvement if it is at most this share of the best so far
 AGREEMENT = 0.55  # least Kendall tau of an experience that is trusted
 MOST_FASTER = 1  # of the model's first configurations, than all those of an experience that is trusted
@@ -29,9 +31,10 @@ Values = tuple[float, ...]
 class ExperiencedGP(Proposer):
     """`PoolGP`, with configurations from experiences in between.
 
-    1. The best configuration of each experience comes first, then `contrasts`, then the next best of the one whose
-       configurations have been the fastest here, until several of them, one after the other, were no improvement: see
-       PATIENCE.
+    1. The best configuration of each experience comes first, then the next best of the one whose configurations have
+       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE. If an
+       experience is of this device, `Switches.contrasts` of what was NEAR its best precede the next best, and these
+       come in the order of `Switches.expected`.
     2. `PoolGP` begins its search as if there were no experiences: it does not learn their results.
     3. When it has START results, each experience is judged. It is trusted if a model of its own results orders these as
        they were measured here, and at most MOST_FASTER of them are faster than all of its own configurations. One that
@@ -59,12 +62,17 @@ class ExperiencedGP(Proposer):
         self._block = block
         self._experiences = list(experiences)[:MOST_EXPERIENCES]
         self._given = {*pool.rows_of(first)}
-        rankings = [each.ranking(pool) for each in self._experiences]
-        self._queues = [[row for row in ranking if row not in self._given][:WARM] for ranking in rankings]
-        among = {row: number for row, number in contrasts(self._experiences, pool).items() if row not in self._given}
-        self._contrasts = [*among.items()]
+        self._switches = Switches(pool)
+        self._times = [each.times(pool) for each in self._experiences]
+        self._is_of_device = any(each.of_device for each in self._experiences)
+        rankings = [[row for row in each.ranking(pool) if row not in self._given] for each in self._experiences]
+        near = [self._near_best(number, ranking) for number, ranking in enumerate(rankings)]
+        self._queues = [
+            [*dict.fromkeys([*ranking[:WARM], *more])] for ranking, more in zip(rankings, near, strict=True)
+        ]
+        self._contrasts = [*self._switches.contrasts(near).items()]
         # The experience of each row that may be taken over, also if another worker or an earlier run measures it.
-        self._owners = dict(among)
+        self._owners = dict(self._contrasts)
         for number, queue in enumerate(self._queues):
             for row in queue:
                 self._owners.setdefault(row, number)
@@ -75,7 +83,7 @@ class ExperiencedGP(Proposer):
         self._taken = 0
         self._first = list(range(len(self._queues)))  # experiences whose best was not yet proposed
         self._patience = max(1, PATIENCE - len(self._experiences))
-        if any(each.of_device for each in self._experiences):
+        if self._is_of_device:
             self._patience = PATIENCE_OF_DEVICE
         self._left = self._patience
         self._is_begun = False  # whether the model's search has begun
@@ -119,14 +127,34 @@ class ExperiencedGP(Proposer):
         if self._left <= 0:
             return None
         self._left -= 1
-        while self._contrasts and not self._is_begun:
-            row, number = self._contrasts.pop(0)
-            if self.free[row]:
-                return self._taking(row, number)
+        if self._is_of_device and not self._is_begun:
+            return self._take_expected()
         for number in sorted(experiences, key=lambda number: self._best[number]):
             if (row := self._next_of(number)) is not None:
                 return self._taking(row, number)
         return None
+
+    def _take_expected(self) -> int | None:
+        """The next contrast; after these, the row that probably takes the shortest time here."""
+        while self._contrasts:
+            row, number = self._contrasts.pop(0)
+            if self.free[row]:
+                return self._taking(row, number)
+        here = {row: values[0] for row, values in self._values.items() if values is not None}
+        waiting = [(n, row) for n, queue in enumerate(self._queues) for row in queue if self.free[row]]
+        times = [self._switches.expected(row, self._times[n], here) for n, row in waiting]
+        if not times:
+            return None
+        number, row = waiting[min(range(len(times)), key=times.__getitem__)]
+        return self._taking(row, number)
+
+    def _near_best(self, number: int, ranking: Sequence[int]) -> list[int]:
+        """Of an experience of this device: the rows of each kind that are NEAR the best, at most WARM of a kind."""
+        if not self._experiences[number].of_device:
+            return []
+        times = self._times[number]
+        timed = [row for row in ranking if row in times]
+        return self._switches.first_of_each([row for row in timed if times[row] <= NEAR * times[timed[0]]], WARM)
 
     def _next_of(self, number: int) -> int | None:
         """The next row of an experience's queue that is free."""
