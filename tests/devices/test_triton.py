@@ -183,7 +183,7 @@ def test_a_build_is_not_of_another_class(space: Space) -> None:
     ("bad", "message"),
     [
         (1, r"kernel.py: CompileTimeAssertionFailure: at (.|\n)*a bad configuration"),
-        (2, r"kernel.py: CompilationError: .*\n(.*\n)*.*undefined"),
+        (2, r"kernel.py: CompilationError: at [\d:]+ .*undefined.*\n(.*\n)*"),  # the reason comes first
         (3, r"print_to_nobody is not defined"),
     ],
 )

@@ -145,11 +145,14 @@ def test_an_edited_operation_in_another_folder_is_seen(tmp_path: Path) -> None:
 
 def test_a_number_with_an_exponent_needs_no_point(tmp_path: Path) -> None:
     operation = (ROOT / "spaces/sgemm/operation.yaml").read_text().replace("alpha: 1.0", "alpha: -1e-12")
+    operation = operation.replace("role: in}", "role: in, fill: {choice: [-1.5e30]}}", 1)
     (tmp_path / "operation.yaml").write_text(operation)
     text = SPACE.replace(f"{ROOT}/spaces/sgemm/operation.yaml", "operation.yaml").replace("[1, 2, 0]", "[1, 2e+0]")
     (tmp_path / "space.yaml").write_text(text)
     space = catalog.load(str(tmp_path / "space.yaml"))
     assert (space.operation.options["alpha"], space.parameters["block_size_y"]) == (-1e-12, (1, 2.0))
+    (filled,) = [each for each in space.operation.arguments if each.fill is not None]
+    assert "-1.5e+30" in repr(filled.fill)
 
 
 def test_a_fault_in_the_operation_names_the_operations_own_file(tmp_path: Path) -> None:

@@ -138,7 +138,8 @@ class DraftedArguments:
             body += ", zeroed: each" * (role == "scratch" and self.facts.launched.clears(parameter.name))
             asks += more
             if role in ("out", "inout") and self.facts.choices.is_placed(parameter.name):
-                asks.append("atomics return its indices, so its order varies: declare what is compared in `derive:`")
+                ask = "atomics return its indices, so its order varies: declare what is compared in `derive:`, or"
+                asks.append(f"{ask} write `compared: false`")
             if self.told.per_block(parameter.name) and role != "scratch":
                 asks.append("is it one element per block? then declare what is compared, such as its sum, in `derive:`")
             if role in ("in", "inout"):

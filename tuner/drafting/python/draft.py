@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.drafting.python import program_grid, rounding, usage
 from tuner.drafting.python.roles import Roles, is_stride
+from tuner.drafting.python.syntax import names_in
 from tuner.drafting.yaml_text import asked, word
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
@@ -245,6 +246,7 @@ class PythonDraft:
     def _derived(self) -> Iterator[str]:
         strides = [c.name for c in self.roles.function.constants if is_stride(c)]
         unread = [c.name for c in self.roles.function.constants if c.name in self.roles.unread]
+        options = [option.name for option in self.roles.options]
         if self.roles.told.heuristics or self.roles.deduced or strides or unread:
             yield "derived:"
         yield from (f"  {word(name)}: 1  # the kernel does not read it" for name in unread)
@@ -253,8 +255,12 @@ class PythonDraft:
                 left = self.roles.absent.tested[name]
                 yield f"  {word(name)}: 0  # {left} is left out; with it under `arguments:`, 1"
                 continue
-            ask = "" if text else asked("its value, as @triton.heuristics computes it?")
-            yield f"  {word(name)}: {word(self.roles.in_sizes(text or '0'))}{ask}"
+            value = self.roles.in_sizes(text or "0")
+            others = {p.name for p in self.roles.scalars if p.name not in {*self.roles.sizes, *options}}
+            is_told = bool(text) and names_in(ast.parse(value)).isdisjoint(others)
+            of_host = f", as {value}" if text else ""
+            ask = "" if is_told else asked(f"its value, as @triton.heuristics computes it{of_host}?")
+            yield f"  {word(name)}: {word(value if is_told else '0')}{ask}"
         for name in strides:
             told = self._constant_stride(name)
             ask = "" if told else asked("the elements from one index to the next, in terms of sizes?")

@@ -18,7 +18,6 @@ from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.values.tolerance import TERMS
 
 MAX_KERNEL = 300  # characters of a kernel's name
-_EXPONENT = re.compile(r"[-+]?\d+[eE][-+]?\d+")
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
@@ -48,14 +47,8 @@ def _expressions(value: object) -> list[Expression]:
     return [_expression(item) for item in value] if isinstance(value, list) else [_expression(value)]
 
 
-def _number(value: object) -> object:
-    """A number for a text such as `1e-12`: YAML 1.1 demands a point in it, which hardly anybody knows."""
-    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
-
-
 def _value(value: object) -> object:
     """A parameter's value. It becomes source text, so a word must be a C identifier."""
-    value = _number(value)
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
         raise ValueError(
             f"{quoted(value)} is not a word; values are numbers, true, false, or words of letters, digits and _"
@@ -93,7 +86,7 @@ def _option(value: object) -> object:
     return value
 
 
-Number = Annotated[FiniteFloat, BeforeValidator(_number)]
+Number = FiniteFloat
 FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
 Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(FORMULA)]
 Condition = Annotated[Any, BeforeValidator(_condition), WithJsonSchema(FORMULA)]

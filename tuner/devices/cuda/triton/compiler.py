@@ -176,7 +176,7 @@ def _build(source: Source, reply: dict[str, Any] | None) -> Build:
         raise BuildError(_crash(reply))
     if "error" in reply:
         hint = OLDER_GPU if "type fp8e4nv not supported" in reply["error"] else ""
-        raise BuildError(f"{reply['error']}{hint}")
+        raise BuildError(f"{_with_reason_first(reply['error'])}{hint}")
     kernel, about, assembly = source.kernel, reply["metadata"], reply["ptx"]
     if size := about.get("global_scratch_size"):
         raise BuildError(
@@ -200,6 +200,14 @@ def _build(source: Source, reply: dict[str, Any] | None) -> Build:
         headers=Headers.of(dict.fromkeys(reply["files"], ())),
         needs={kernel: Needs(about["shared"], WARP * about["num_warps"], POINTERS)},
     )
+
+
+def _with_reason_first(error: str) -> str:
+    """Triton's message with its reason, which follows a caret below the lines of the function, before these: messages
+    show the first lines."""
+    code, caret, reason = error.rpartition("^\n")
+    first, _, lines = code.partition("\n")
+    return f"{first} {' '.join(reason.split())}\n{lines}{caret}".rstrip() if reason.strip() else error
 
 
 def _crash(reply: dict[str, Any]) -> str:
