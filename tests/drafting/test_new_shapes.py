@@ -470,7 +470,8 @@ OTHERS: dict[str, tuple[str, dict[str, str], list[str], list[Any], list[str]]] =
     "compaction": (
         COMPACT,
         {
-            "dst": "atomics return its indices, so its order varies: declare what is compared in `derive:`",
+            "dst": "atomics return its indices, so its order varies: declare what is compared in `derive:`, or write "
+            "`compared: false`",
             "counter": "it counts written elements: does it start at 0?",
             "src": "",
         },
