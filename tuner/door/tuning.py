@@ -104,34 +104,50 @@ def tune_kernel(
     DeviceError if the device cannot be used.
     """
     beyond = ("budget", "storage", "devices", "store", "timeout", "fresh")
-    given = {name: value for name, value in locals().items() if name not in ("beyond", *beyond)}
+    passed = dict(locals())
+    given = {name: value for name, value in passed.items() if name not in ("beyond", *beyond)}
+    ours = {name: passed[name] for name in beyond}
     if simulation_mode:
-        for name, value in (("budget", budget), ("storage", storage), ("devices", devices), ("store", store)):
-            if value is not None:
-                raise RequestError(f"{name}: not with simulation_mode, which is Kernel Tuner's; leave one of them out")
-        measured: tuple[list[Row], dict[str, Any]] = SIMULATED(**given)
-        return measured
+        return _simulated(given, ours)
     checks.check({**given, "storage": storage, "devices": devices, "store": store, "timeout": timeout})
     if log:
         logging.basicConfig(filename=f"{kernel_name}{datetime.now():%Y%m%d-%H:%M:%S}.log", level=log)
-    if iterations < 1:
-        raise RequestError(f"iterations: {iterations}: write a whole number of at least 1")
     call = Call.of(given)
     goal = Goal.of(objective, objective_higher_is_better, objectives)
     session = Session(
         call, restrictions, answer, 1e-6 if atol is None else atol, verify, observers, metrics, goal, quiet, verbose
     )
-    request = TuningRequest(
-        "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
-        strategy_options=_own_options(strategy, dict(strategy_options or {})),
-        budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=_seed(seed, strategy),
-        method=Method(repeats=int(iterations), objectives=(goal.searched,), most_batches=1), timeout=float(timeout),
-        fresh=fresh,
-    )  # fmt: skip
+    request = _request(call, goal, given, ours)
     try:
         return session.run(request, cache, None if store is None else Path(store))
     except OptionError as error:
         raise RequestError(error.in_python) from None
+
+
+def _simulated(given: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[list[Row], dict[str, Any]]:
+    """What Kernel Tuner's simulation returns for its arguments. Raises RequestError if any of `ours` is set with it."""
+    for name in ("budget", "storage", "devices", "store"):
+        if ours[name] is not None:
+            raise RequestError(f"{name}: not with simulation_mode, which is Kernel Tuner's; leave one of them out")
+    measured: tuple[list[Row], dict[str, Any]] = SIMULATED(**given)
+    return measured
+
+
+def _request(call: Call, goal: Goal, given: Mapping[str, Any], ours: Mapping[str, Any]) -> TuningRequest:
+    """The request that a call makes: `given` has the arguments that Kernel Tuner has, too, and `ours` the others.
+
+    Raises RequestError for arguments that are wrong or not supported.
+    """
+    strategy, options, iterations = given["strategy"], dict(given["strategy_options"] or {}), given["iterations"]
+    if iterations < 1:
+        raise RequestError(f"iterations: {iterations}: write a whole number of at least 1")
+    return TuningRequest(
+        "", None, ours["devices"] or device_name(call), strategy=_strategy(strategy), storage=ours["storage"],
+        quick=True, strategy_options=_own_options(strategy, options),
+        budget=_budget(ours["budget"], strategy, options, call), seed=_seed(given["seed"], strategy),
+        method=Method(repeats=int(iterations), objectives=(goal.searched,), most_batches=1),
+        timeout=float(ours["timeout"]), fresh=ours["fresh"],
+    )  # fmt: skip
 
 
 def _strategy(given: Any) -> str | None:
