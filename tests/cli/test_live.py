@@ -136,7 +136,11 @@ def test_a_search_without_new_results_says_so_and_estimates_no_time_left(
         return any("no result for" in line for line in lines)
 
     wait_until(is_told)
+    rest = [Trial({"openmp": 1, "number": number}, Outcome(times=(2.0,))) for number in range(3)]
+    for number, trial in enumerate([*rest, rest[-1]], start=7):  # the last one twice, as if it was doubtful
+        listener.measured(trial, min(number, 9), trials[0])
     listener.close()
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()].count("9/9") == 1
     line = next(line for line in lines if "no result for" in line)
     assert line.startswith("6/9  best 2 ms")
     assert line.endswith("no result for 0 s")

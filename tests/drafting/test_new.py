@@ -260,6 +260,7 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.cu", RICH, [], "several kernels: ns::conv, other; choose one with --entry NAME"),
         ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has ns::conv, other"),
         ("f.cu", "int x;", [], "no kernel found; tuner looks for __global__ and __kernel functions"),
+        ("f.cpp", RICH, [], "C++ for the host is not supported: write the function in C"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu, or in .clh, .cuh, .h, .hip, "),
         (".", None, [], ".: a folder, not a kernel file; name one"),
         ("f.cu", "\0\xff", [], "no kernel"),

@@ -198,7 +198,7 @@ PROGRAMS = {
     "a power of two of elements": (
         "__global__ void f(float *x, unsigned bits) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x;"
         "if (i >> bits) return; unsigned j = __brev(i) >> (32 - bits); if (i < j) x[i] = x[j]; }",
-        ["guess: x;", 'shape: ["2 ** bits"]', "grid: [ceil_div(2 ** bits, block_size_x)]\n"],
+        ["bits: 20  # an exponent", "guess: x;", 'shape: ["2 ** bits"]', "grid: [ceil_div(2 ** bits, block_size_x)]\n"],
     ),
     "a comparison that does not leave": (
         "__global__ void f(float *y, int start, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"

@@ -89,6 +89,9 @@ class Draft:
         defaults |= {
             name: f" {number or ''}{of_host}" for name, number in self.told.new_sizes.items() if name not in blocks
         }
+        texts = [*(extent for array in self.arguments.arrays for extent in self.arguments.shape(array.name))]
+        exponents = {name for each in texts for name in re.findall(r"\b2 \*\* (\w+)", each)}
+        defaults |= {name: " 20  # an exponent" for name in exponents if name not in defaults}
         lines = [f"  sizes:{about if told else asked(ask)}"]
         lines += [f"    {word(name)}:{defaults.get(name, default)}" for name in self.extents]
         return [*lines, *self._options(), *self._types()]

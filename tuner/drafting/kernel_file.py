@@ -33,6 +33,7 @@ _OF_TYPES = re.compile(
 )
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 MOST_FOLDERS, MOST_LETTERS = 4, 400_000  # that are found for missing headers; of the text with these: no library
+_OF_CPP = {".cpp", ".cc", ".cxx", ".C"}
 MOST_FLAGS = 12  # that may tell the types of arguments
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
@@ -61,7 +62,8 @@ class KernelFile:
         suffixes = {suffix for language in LANGUAGES.values() for suffix in language.suffixes}
         if source.suffix not in suffixes | _OTHER_SUFFIXES:
             known = f"{', '.join(sorted(suffixes))}, or in {', '.join(sorted(_OTHER_SUFFIXES))}"
-            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {known}")
+            of_cpp = "; C++ for the host is not supported: write the function in C" if source.suffix in _OF_CPP else ""
+            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {known}{of_cpp}")
         try:
             whole = includes.text_of(source)
         except OSError as error:

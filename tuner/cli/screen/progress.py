@@ -50,6 +50,7 @@ class TuningProgress:
         self._prefix = ""  # of lines about the step
         self._status: SearchStatus | None = None
         self._shown_best: Trial | None = None
+        self._is_counted = False  # a line in a pipe has the last number of the search
         self._last_line = 0.0  # time of the last permanent line
         self._closed = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
@@ -76,7 +77,7 @@ class TuningProgress:
             doubtful = sum(trial.outcome.doubtful for trial in known)  # the search measures these again
             unproposed = {config_key(trial.config) for trial in known if not trial.outcome.doubtful}
             self._status = SearchStatus(rate_texts, start.total, start.valid, unproposed, start.left)
-            self._step, self._shown_best = None, None
+            self._step, self._shown_best, self._is_counted = None, None, False
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
             again = f"measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again"
@@ -99,8 +100,9 @@ class TuningProgress:
             if self.screen.is_live:
                 if is_better or trial.outcome.failure is not None:
                     self._frame()
-            elif is_better or done == status.total:
+            elif is_better or (done == status.total and not self._is_counted):
                 self.noted(status.line(elapsed))
+                self._is_counted = done == status.total
             self._shown_best = best if is_new else self._shown_best
 
     def noted(self, text: str) -> None:
@@ -163,8 +165,13 @@ class TuningProgress:
         if self._step is not None and (now - self._began > START_SECONDS) and (not is_repeated or is_due):
             self.noted(f"{self._prefix}{self._step}{f', {duration(elapsed)}' if is_repeated else ''}")
             self._printed_step = self._step
-        elif self._step is None and self._status is not None and is_due:
-            self.noted(self._status.line(elapsed))
+        elif (
+            self._step is None
+            and (status := self._status) is not None
+            and is_due
+            and (not self._is_counted or status.silence(elapsed))  # else doubtful ones are measured again
+        ):
+            self.noted(status.line(elapsed))
 
 
 def _extent(total: int, valid: int, seconds: float | None) -> str:
