@@ -339,6 +339,40 @@ def unknown():
 """
 
 
+APPLIED = """
+import triton
+import triton.language as tl
+
+configs = [triton.Config({"BLOCK": 64}, num_warps=2)]
+
+
+@triton.jit
+def scale(y, x, n, LIMIT: tl.constexpr = None, BLOCK: tl.constexpr = 128):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+
+def run(y, x, n):
+    configs = [triton.Config({"BLOCK": 512}, num_warps=4)]
+    tuned = triton.autotune(configs=configs, key=["n"])(scale)
+    tuned[lambda m: (triton.cdiv(n, m["BLOCK"]),)](y, x, n, LIMIT=None)
+"""
+
+
+def test_a_decorator_may_be_applied_by_a_call_with_a_list_of_the_function_around_it(tmp_path: Path) -> None:
+    """The list hides that of the file. LIMIT is None wherever the kernel is launched, and no parameter."""
+    (tmp_path / "applied.py").write_text(APPLIED)
+    text = PythonDraft(tmp_path / "applied.py", None, tmp_path / "applied.yaml").text()
+    assert 'grid: ["ceil_div(n, BLOCK)"]\nparameters:\n  BLOCK: [512]\n  num_warps: [4]\ndefault:' in text
+    appended = (
+        "    configs = []\n    for block in (256, 1024):\n        configs.append(triton.Config({'BLOCK': block}))\n"
+    )
+    (tmp_path / "applied.py").write_text(APPLIED.replace(APPLIED.splitlines(True)[-3], appended))
+    text = PythonDraft(tmp_path / "applied.py", None, tmp_path / "applied.yaml").text()
+    assert "parameters:\n  BLOCK: [256, 1024]\n" in text
+    assert "can be told by Python alone" in text
+
+
 def test_configurations_are_read_from_rows_of_numbers(tmp_path: Path) -> None:
     """The list of configurations replaces the list of numbers from which it is made."""
     rows = """\

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.drafting.python.definitions import PythonDefinitions
-from tuner.drafting.python.host_names import defaults
+from tuner.drafting.python.host_names import HostNames, defaults
 from tuner.drafting.python.syntax import filled, last_word, mutated, names_in
 
 MOST_VALUES = 1000  # of a loop
@@ -27,6 +27,7 @@ class ConfigLists:
 
     def __init__(self, definitions: PythonDefinitions, taken: set[str]) -> None:
         self._definitions, self._taken, self.is_complete, self._passes = definitions, taken, True, 0
+        self._own = set[str]()  # variables of the function that is read, which hide those of the file
 
     def read(self, node: ast.AST, names: Names | None = None, depth: int = 0) -> Iterator[Config]:
         """The configurations in an expression or a function; `names` are the values of its variables."""
@@ -46,9 +47,23 @@ class ConfigLists:
             for child in ast.iter_child_nodes(node):
                 yield from self.read(child, names, depth)
 
+    def read_within(self, node: ast.expr, around: ast.FunctionDef | None) -> Iterator[Config]:
+        """The configurations in an expression of a function, which may be one of its variables."""
+        if not isinstance(node, ast.Name) or around is None or node.id not in _stored(around):
+            yield from self.read(node)
+            return
+        value = HostNames(around, node.lineno, ()).value(node)
+        if value is not node and node.id not in mutated(around):
+            yield from self.read(value)
+            return
+        self.is_complete, self._own = False, _stored(around)  # loops make it, and other lists may be beside it
+        yield from self._block([each for each in around.body if each.lineno < node.lineno], {}, 0)
+
     def _named(self, node: ast.Name | ast.Call, names: Names, depth: int) -> Iterator[Config]:
         """The configurations of a variable, or of a call of a function."""
         name = node.id if isinstance(node, ast.Name) else last_word(node.func)
+        if name in self._own:
+            return
         where, found = self._definitions.of(name) if depth < MOST_NESTED else (self._definitions, ())
         reader = self if where is self._definitions else ConfigLists(where, self._taken)
         self.is_complete &= not where.is_changed(found)

@@ -41,7 +41,8 @@ class Autotuned:
 
 def of(function: ast.FunctionDef, tree: ast.Module, definitions: PythonDefinitions) -> Autotuned:
     """What the decorators of a kernel say; `tree` is its file, with its `definitions`."""
-    calls = {last_word(each.func): each for each in function.decorator_list if isinstance(each, ast.Call)}
+    decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
+    calls = {last_word(each.func): each for each in [*_applied(function.name, tree), *decorators]}
     heuristics = dict(_heuristics(calls.get("heuristics"), definitions))
     call = next((each for name, each in calls.items() if name.endswith("autotune")), None)  # also a project's own
     if call is None:
@@ -50,7 +51,7 @@ def of(function: ast.FunctionDef, tree: ast.Module, definitions: PythonDefinitio
     given |= dict(zip(("configs", "key"), call.args, strict=False))
     taken = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     reader = ConfigLists(definitions, taken)
-    found = [*reader.read(given["configs"])] if "configs" in given else []
+    found = [*reader.read_within(given["configs"], _around(tree, call))] if "configs" in given else []
     values: dict[str, dict[Any, None]] = {}
     for config in found:
         for name, value in config.items():
@@ -65,6 +66,21 @@ def of(function: ast.FunctionDef, tree: ast.Module, definitions: PythonDefinitio
         *_pruning(given.get("prune_configs_by"), tree),
         heuristics,
     )
+
+
+def _applied(kernel: str, tree: ast.Module) -> Iterator[ast.Call]:
+    """The decorators that are applied to a kernel by a call, as in `triton.autotune(configs, key)(kernel)`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Call() as decorator, args=[ast.Name(id=name)]) if name == kernel:
+                yield decorator
+
+
+def _around(tree: ast.Module, call: ast.Call) -> ast.FunctionDef | None:
+    """The innermost function whose statements have a call, also as a decorator of a function; None if none has."""
+    functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
+    found = [each for each in functions if any(call is node for part in each.body for node in ast.walk(part))]
+    return found[-1] if found else None
 
 
 def _pruning(given: ast.expr | None, tree: ast.Module) -> tuple[str | None, bool]:

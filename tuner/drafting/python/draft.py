@@ -191,7 +191,8 @@ class PythonDraft:
         conditions = usage.conditions(self.roles.node)
         stages = usage.stages(self.roles.node)
         for constant in self.roles.function.constants:
-            is_passed = self.roles.launch is not None and constant.name in self.roles.launch.passed
+            passed = {} if self.roles.launch is None else self.roles.launch.passed
+            is_passed = not _is_none(passed.get(constant.name, ast.Constant(None)))
             if constant.name in known or is_stride(constant) or (constant.has_default and not is_passed):
                 continue
             literal = self.roles.literal(constant.name)
@@ -274,6 +275,10 @@ class PythonDraft:
             return None
         inner = shape[stride[1] % len(shape) + 1 :]
         return " * ".join(each if each.isidentifier() else f"({each})" for each in inner) or "1"
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _usual(parameter: JitParameter, told: float | None) -> str:

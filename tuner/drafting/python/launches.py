@@ -48,9 +48,22 @@ class PythonLaunch:
 def of(tree: ast.Module, kernel: str, parameters: Sequence[str], file: Path) -> PythonLaunch | None:
     """The first launch of a kernel in its file, whose content is `tree`, else in a file beside it."""
     every = (
-        each for beside in (tree, *_beside(kernel, file)) for each in _launches(beside, beside, kernel, parameters)
+        each
+        for beside in (tree, *_beside(kernel, file))
+        for name in (kernel, *_wrapped(beside, kernel))
+        for each in _launches(beside, beside, name, parameters)
     )
     return next(every, None)
+
+
+def _wrapped(tree: ast.Module, kernel: str) -> Iterator[str]:
+    """The names that a kernel gets by a call of a decorator: `tuned = triton.autotune(configs, key)(kernel)`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Call(), args=[ast.Name(id=given)])
+            ) if given == kernel != name:
+                yield name
 
 
 def _beside(kernel: str, file: Path) -> Iterator[ast.Module]:
