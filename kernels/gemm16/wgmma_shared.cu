@@ -60,7 +60,7 @@
 #define SHARING (cluster_m * cluster_n)
 #define PARTNERS (cluster_m + cluster_n - 1) // the blocks for which a block fetches, itself included
 static_assert(HEIGHT * consumers * 64 == block_m, "a warp group has a multiple of 64 rows");
-static_assert(SHARING * together <= 8, "a cluster has at most 8 blocks");
+static_assert(SHARING * together <= 16, "a cluster has at most 16 blocks");
 
 #include "cluster.h"
 
@@ -94,6 +94,8 @@ struct Slot : PromptTiles<block_m, block_n, block_k, !transposed_b> {
     using Base = PromptTiles<block_m, block_n, block_k, !transposed_b>;
     static constexpr int SHARE_A = block_m / cluster_n, SHARE_B = (transposed_b ? block_n : block_k) / cluster_m;
     static_assert(SHARE_A % 8 == 0 && SHARE_B % 8 == 0, "a share is swizzled as the whole is");
+    // A bit for each block of the first row of those that share.
+    static constexpr unsigned BESIDE_ONE_ANOTHER = ((1u << SHARING) - 1) / ((1u << cluster_m) - 1);
 
     using Base::Base;
 
@@ -102,8 +104,8 @@ struct Slot : PromptTiles<block_m, block_n, block_k, !transposed_b> {
     static INLINE void fetch(unsigned slot, Barrier *arrived, const CUtensorMap *map_a, const CUtensorMap *map_b,
                              int row, int column, int k, int matrix, unsigned below, unsigned beside, unsigned first,
                              bool is_elected) {
-        const unsigned same_row = (cluster_n == 1 ? 1 : 1 | 1 << cluster_m) << (first + below);
-        const unsigned same_column = (cluster_m == 1 ? 1 : 3) << (first + beside * cluster_m);
+        const unsigned same_row = BESIDE_ONE_ANOTHER << (first + below);
+        const unsigned same_column = ((1 << cluster_m) - 1) << (first + beside * cluster_m);
         const int first_a = beside * SHARE_A, first_b = below * SHARE_B;
         expect(arrived, Base::SIZE, is_elected);
 #pragma unroll
@@ -179,9 +181,10 @@ KERNEL void __launch_bounds__(THREADS, 1) __cluster_dims__(SHARING *together, 1,
 
     const int group_row = warp / 4 * (64 * HEIGHT), warp_row = group_row + warp % 4 * 16, thread = threadIdx.x % 128;
     const Slot factors(slots, group_row);
-    // The partners of a block are those beside it, itself included, and then the other one below or above it.
+    // The partners of a block are those beside it, itself included, and then the others below or above it.
+    const unsigned other_below = thread - cluster_n + (thread - cluster_n >= (int)below);
     const unsigned partner =
-        rank - place + (thread < cluster_n ? thread * cluster_m + below : beside * cluster_m + (below ^ 1));
+        rank - place + (thread < cluster_n ? thread * cluster_m + below : beside * cluster_m + other_below);
     const auto release = [&](int slot) {
         if (thread < PARTNERS) {
             arrive_at(&freed[slot], partner);
