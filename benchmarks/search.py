@@ -195,15 +195,22 @@ def comparable(runs: Sequence[Run], strategies: Sequence[str]) -> list[Run]:
     return [each for each in runs if have[each.space, each.seed] == set(strategies)]
 
 
+def positive(text: str) -> int:
+    """A whole number from 1, for an option."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a whole number from 1")
+    return int(text)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", help="folders of .json and .json.gz recordings")
-    parser.add_argument("--seeds", type=int, default=24)
+    parser.add_argument("--seeds", type=positive, default=24)
     names = [*STRATEGIES, *helion_search.ALGORITHMS]
     parser.add_argument("--strategies", nargs="+", default=list(DEFAULT), choices=names, metavar="NAME")
-    parser.add_argument("--at", nargs="+", type=int, default=list(AT))
-    parser.add_argument("--workers", type=int, default=1, help="number of outstanding configurations")
+    parser.add_argument("--at", nargs="+", type=positive, default=list(AT))
+    parser.add_argument("--workers", type=positive, default=1, help="number of outstanding configurations")
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--shuffle", action="store_true")
     parser.add_argument("--transfer", type=int, default=0, metavar="EVALUATIONS")
@@ -211,7 +218,7 @@ def main() -> None:
     parser.add_argument("--spaces", action="store_true")
     parser.add_argument("--leave-out", action="store_true")
     parser.add_argument("--methodology", action="store_true", help="needs autotuning_methodology")
-    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--processes", type=positive, default=os.cpu_count())
     parser.add_argument("--runs", type=Path, help="a file of JSON lines, a run in each")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after so many seconds")
     parser.add_argument("--plot", type=Path, help="write a plot to this file; needs matplotlib")
