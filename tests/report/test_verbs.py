@@ -172,6 +172,10 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     assert re.search(r"^ms +spread +tied, .*\n19.3 +110.0% .*\n20 +110.0% ", printed.out, re.MULTILINE), printed.out
     text = page.read_text()
     assert "relative to the best&#x27;s 7.1 ms" in text
+    default = {(32, 8, 4, 4, 0): around(24.0, 1.2)}
+    recording.write(tmp_path / "alone.json", Recording(KERNEL, H200, SPACE.parameters, default, sizes(520)))
+    alone = tune("report", "--recording", tmp_path / "alone.json", "-o", tmp_path / "alone.html").out
+    assert "\nNo gain: the default configuration is the best.\n" in alone
     assert "Ties: noise hides which of 3 is the fastest" in text
 
     done = tune("explain", *about, "--no-measure")

@@ -116,7 +116,7 @@ def distribution(findings: Findings) -> Chart:
     if default in subject.times and default is not None and default != subject.best:
         layers += rule(subject.times[default], "default")
     caption = (
-        f"{histogram.within:,} of {histogram.total:,} configurations are within {WITHIN:.0%} of the fastest; the "
+        f"Configurations within {WITHIN:.0%} of the fastest: {histogram.within:,} of {histogram.total:,}. The "
         f"slowest takes {histogram.bins[-1][1] / histogram.bins[0][0]:,.3g} times as long."
     )
     return Chart("distribution", "Distribution of times", caption, spec(data, 200, layers))

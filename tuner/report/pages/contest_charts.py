@@ -103,10 +103,10 @@ _SIZES = {"best": 50, "default": 130, "library": 260}  # different, so that poin
 _FILLS = {"best": colour("accent"), "default": "transparent", "library": "transparent"}
 
 
-def _coloured(contenders: Sequence[Contender], legend: Spec | None) -> Spec:
-    """The colour channel, with the roles of these contenders."""
+def _coloured(contenders: Sequence[Contender], legend: Spec | None, values: Mapping[str, Any] = _COLOURS) -> Spec:
+    """The colour channel, or another one with these values, with the roles of these contenders."""
     names = list(dict.fromkeys(map(_role, contenders)))
-    scale = {"domain": names, "range": [_COLOURS[name] for name in names]}
+    scale = {"domain": names, "range": [values[name] for name in names]}
     return {"field": "role", "type": "nominal", "scale": scale, "legend": legend}
 
 
@@ -136,6 +136,7 @@ def roofline(findings: Findings) -> Chart | None:
     ]
     x = logarithmic("x", "FLOP per byte that must move", (left, right), 1)
     y = logarithmic("y", "GFLOP/s", (left * bandwidth, top, *(point[1] for point in points)), 1.5)
+    legend = {"orient": "bottom", "title": None}  # one for all channels
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": colour("ink"), "strokeWidth": 1.5}, "encoding": {"x": x, "y": y}},
         _at(label(rows(("x", "y", "name"), names[:1]), "name", dx=10, dy=8), x, y),
@@ -144,8 +145,8 @@ def roofline(findings: Findings) -> Chart | None:
             "data": {"values": rows(("x", "y", "name", "role"), points)},
             "mark": {"type": "point", "opacity": 1, "strokeWidth": 2},
             "encoding": {
-                "x": x, "y": y, "color": _coloured(contenders, {"orient": "bottom", "title": None}),
-                "shape": _by_role(_SHAPES), "size": _by_role(_SIZES), "fill": _by_role(_FILLS),
+                "x": x, "y": y, "stroke": _coloured(contenders, legend), "fill": _coloured(contenders, legend, _FILLS),
+                "shape": _coloured(contenders, legend, _SHAPES), "size": _by_role(_SIZES),
                 "tooltip": tips("name", "y"),
             },
         },

@@ -47,6 +47,8 @@ def result(findings: Findings) -> list[str]:
     record = findings.subject.finals
     remark = verdicts.by_least(record) if record is not None else ""
     against = [_against(best, other, remark) for other in others]
+    if findings.subject.best == findings.subject.default:
+        against.insert(0, "No gain: the default configuration is the best.")
     config = config_text(findings.subject.config(findings.subject.best))
     return [f"Best{doubt}: {', '.join(figures)}.", *against, f"`{config}`"]
 
