@@ -414,7 +414,7 @@ def test_the_cache_file_is_read_and_written_in_kernel_tuners_form(tmp_path: Path
 def test_strategies_budgets_and_objectives() -> None:
     for strategy in ("random_sample", "greedy_ils", "optuna", tuner.strategy()):
         rows, _ = scale(strategy=strategy, strategy_options={"max_fevals": 3}, seed=3)
-        assert len(configs(rows)) >= 3
+        assert len(configs(rows)) == 3  # none that an earlier call measured with another strategy
     for options, message in (
         ({"strategy": "no_such"}, "no_such"),
         (
@@ -509,8 +509,8 @@ def test_a_strategy_of_kernel_tuner_takes_its_options_and_ends_when_it_has_run()
     few = {"popsize": 4, "maxiter": 1}
     rows, _ = scale(parameters=parameters, strategy="genetic_algorithm", strategy_options=few)
     assert 4 <= len(rows) <= 8
-    resumed, _ = scale(parameters=parameters, strategy="diff_evo", strategy_options={**few, "max_fevals": 3})
-    assert len(resumed) <= len(rows) + 3
+    others, _ = scale(parameters=parameters, strategy="diff_evo", strategy_options={**few, "max_fevals": 3})
+    assert len(others) <= 3
 
 
 PARTIAL_SUMS = """

@@ -60,6 +60,7 @@ class Session:
     goal: Goal
     quiet: bool = False
     verbose: bool = False
+    is_partial: bool = False  # whether a strategy or a limit chooses what is measured: then no other rows are returned
 
     def run(
         self, request: TuningRequest, cache: str | os.PathLike[str] | None, store: Path | None
@@ -165,7 +166,7 @@ class Session:
         """
         began = datetime.now(UTC)
         try:
-            result = tune_with(crews, request, display)
+            result = tune_with(crews, replace(request, fresh=request.fresh or self.is_partial), display)
             failed = [trial for trial in result.trials if trial.outcome.failure is not None]
             is_old = any(trial.finished is not None and trial.finished.astimezone(UTC) < began for trial in failed)
             if is_old and len(failed) == len(result.trials):

@@ -114,9 +114,11 @@ def tune_kernel(
         logging.basicConfig(filename=f"{kernel_name}{datetime.now():%Y%m%d-%H:%M:%S}.log", level=log)
     call = Call.of(given)
     goal = Goal.of(objective, objective_higher_is_better, objectives)
+    has_limits = any(value is not None for value in (strategy_options or {}).values())
     session = Session(
-        call, restrictions, answer, 1e-6 if atol is None else atol, verify, observers, metrics, goal, quiet, verbose
-    )
+        call, restrictions, answer, 1e-6 if atol is None else atol, verify, observers, metrics, goal, quiet, verbose,
+        is_partial=has_limits or strategy not in (None, "brute_force"),
+    )  # fmt: skip
     request = _request(call, goal, given, ours)
     try:
         return session.run(request, cache, None if store is None else Path(store))
