@@ -112,7 +112,7 @@ def test_blocks_that_share_what_they_fetch_meet_on_cuda(kernel: str, values: dic
         ("gemm16/mma_any", DEEP, {"together": 2, "clusters": 8}),
         ("gemm16_nt/wgmma_split", HALVES, {"together": 4, "clusters": 4}),
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 4, "clusters": 4}),
-        ("gemm16/wgmma_split", HALVES, {"together": 7}),
+        ("gemm16/wgmma_split", (70, 48, 1096, 2), {"together": 7}),
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 3, "clusters": 2}),
         ("gemm16/wgmma_shared", (250, 120, 4096, 2), {"block_n": 96, "clusters": 4}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),

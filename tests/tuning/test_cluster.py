@@ -243,7 +243,7 @@ class ScriptedCluster(ClusterHere):
 
 @pytest.mark.gpu
 def test_a_gpu_that_two_workers_see_is_used_once(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_crew, "Cluster", ClusterHere)
+    monkeypatch.setattr(cluster, "opened", ClusterHere)
     done = tune("sgemm/06_tiled", "512", "--device", "cuda:0", "--cluster", "dask://two", "--budget", "8", "--json")
     assert done.status == 0, done.err
     assert "dask://two: 1 device measures" in done.err
