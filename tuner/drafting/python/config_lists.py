@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_names import HostNames, defaults
-from tuner.drafting.python.syntax import filled, last_word, mutated, names_in
+from tuner.drafting.python.syntax import filled, last_word, mutated, names_in, on_nvidia
 
 MOST_VALUES = 1000  # of a loop
 MOST_PASSES = 20_000  # of all loops
@@ -95,7 +95,8 @@ class ConfigLists:
                     if (yield from self._loop(statement, names, depth)) is ast.Return:
                         return ast.Return
                 case ast.If():
-                    truth = self._value(statement.test, names)
+                    of_make = on_nvidia(statement.test)
+                    truth = self._value(statement.test, names) if of_make is None else of_make
                     if isinstance(truth, ast.AST):  # one of them runs, and only Python can tell which
                         self.is_complete &= not names
                         for branch in (statement.body, statement.orelse):
@@ -239,6 +240,8 @@ class ConfigLists:
         from tuner.errors import ExpressionError
         from tuner.space import expressions
 
+        if isinstance(node, ast.IfExp) and (of_make := on_nvidia(node.test)) is not None:
+            return self._value(node.body if of_make else node.orelse, names)
         if isinstance(node, ast.IfExp) and isinstance(self._value(node.test, names), ast.AST):
             both = [self._value(each, names) for each in (node.body, node.orelse)]
             if not all(isinstance(each, list) for each in both):

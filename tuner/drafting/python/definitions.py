@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tuner.drafting.python.syntax import mutated
+from tuner.drafting.python.syntax import mutated, on_nvidia
 from tuner.errors import TunerError
 from tuner.space.jit import closure
 
@@ -60,7 +60,9 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     for each in body:
         yield each
         if isinstance(each, ast.If):
-            yield from _statements([*each.body, *each.orelse])
+            is_first = on_nvidia(each.test)
+            yield from _statements(each.body if is_first is not False else [])
+            yield from _statements(each.orelse if is_first is not True else [])
         elif isinstance(each, ast.Try):
             yield from _statements([*each.body, *(s for handler in each.handlers for s in handler.body)])
 

@@ -118,6 +118,15 @@ class PythonGrid:
                 passed = other
                 self._known.setdefault(other.id, self._known[given])
 
+        for node in ast.walk(launch.around):  # of `b, n = x.shape`, x.shape[1] is n
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Attribute(attr="shape", value=array)):
+                    for axis, each in enumerate(names):
+                        if (word := self._known.get(ast.unparse(each))) is not None:
+                            for number in (axis, axis - len(names)):
+                                self._known.setdefault(f"{ast.unparse(array)}.shape[{number}]", word)
+                                self._known.setdefault(f"{ast.unparse(array)}.size({number})", word)
+
     @property
     def text(self) -> str:
         """The host's grid, as it is written."""

@@ -10,7 +10,7 @@ from tuner.drafting.python.syntax import last_word, names_in
 _READS = ("load", "load_tensor_descriptor")
 _WRITES = ("store", "store_tensor_descriptor")
 # Functions whose result is an address if an argument is.
-_KEEPING = ("to", "where", "minimum", "maximum", "multiple_of", "max_contiguous", "broadcast_to", "expand_dims")
+_KEEPING = ("to", "where", "sum", "minimum", "maximum", "multiple_of", "max_contiguous", "broadcast_to", "expand_dims")
 _BLOCKS, _BLOCK = ("make_block_ptr", "make_tensor_descriptor"), ("base", "shape", "strides")  # their first arguments
 _MAKERS = ("make_block_ptr", "make_tensor_descriptor", "advance", "cast", "multiple_of", "max_contiguous")
 

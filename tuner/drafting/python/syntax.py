@@ -16,6 +16,27 @@ def last_word(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
+def on_nvidia(test: ast.expr) -> bool | None:
+    """Whether a condition about the make of the GPU is true on NVIDIA's; None for any other condition."""
+    match test:
+        case ast.Attribute() if ast.unparse(test) == "torch.version.hip":
+            return False
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(value=None)]) if (
+            ast.unparse(left) == "torch.version.hip"
+        ):
+            return isinstance(how, ast.Is)
+        case ast.Call(func=func, args=[]):
+            return {"is_cuda": True, "is_hip": False, "is_rocm": False, "is_xpu": False}.get(last_word(func))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = on_nvidia(operand)
+            return None if inner is None else not inner
+        case ast.BoolOp(op=how, values=values):
+            known = [on_nvidia(each) for each in values]
+            decides = isinstance(how, ast.Or)
+            return decides if decides in known else None if None in known else not decides
+    return None
+
+
 def names_in(*nodes: ast.AST) -> set[str]:
     """The names in expressions."""
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
