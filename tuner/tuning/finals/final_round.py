@@ -88,21 +88,35 @@ class FinalRound:
         until it is certain which of the trials that are tied with the fastest `rule` prefers. Only those that may be
         tied do, and the default and the record, whose times are compared with the best's.
         """
-        finals = self._measured(trials, 1 if self._sittings == 1 else FIRST)
+        if self._sittings == 1:
+            return self._measured(trials, 1)
+        finals = self._measured(trials, FIRST)
         began, contenders = time.monotonic(), _contenders(finals.candidates)
-        if self._sittings == 1 or len(contenders) < 2 or finals.rounds <= MIN_ROUNDS:
+        if len(contenders) < 2 or finals.rounds <= MIN_ROUNDS:
             return finals  # where runs are long, a few rounds take as much time as there is
         compared = [config_key(config) for config in (rule.default, rule.record) if config is not None]
-        contenders |= {place for place, trial in enumerate(trials) if config_key(trial.config) in compared}
+        right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
+        lasting = [place for place in right if place in contenders or config_key(trials[place].config) in compared]
         for number in range(1, self._sittings):
-            right = [place for place in sorted(contenders) if finals.candidates[place].failure is None]
-            some = [trials[place] for place in right]
+            some = [trials[place] for place in lasting]
             is_over = number >= FEWEST and time.monotonic() - began > MORE_SECONDS
-            if is_over or _is_settled(some, [finals.candidates[place] for place in right], rule):
-                break
+            if is_over or _is_settled(some, [finals.candidates[place] for place in lasting], rule):
+                return finals
             self._worker.close()
-            finals = finals.and_later(self._measured(some, LATER), right)
+            finals = finals.and_later(self._measured(some, LATER), lasting)
+            if any(finals.candidates[place].failure is not None for place in lasting):
+                return self._without_failed(trials, finals, rule)
         return finals
+
+    def _without_failed(self, trials: Sequence[Trial], finals: Finals, rule: TieRule) -> Finals:
+        """Finals in which those that have not failed are measured anew: what failed may have kept others out of later
+        processes."""
+        right = [place for place, final in enumerate(finals.candidates) if final.failure is None]
+        if not right:
+            return finals
+        anew = self.measured([trials[place] for place in right], rule)
+        candidates = dict(enumerate(finals.candidates)) | dict(zip(right, anew.candidates, strict=True))
+        return replace(anew, candidates=[*candidates.values()])
 
     def _measured(self, trials: Sequence[Trial], share: float) -> Finals:
         """The Finals of the trials in one process, in this share of the rounds."""
