@@ -13,7 +13,7 @@ from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.experience import Experience
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
-from tuner.space.config import MAX_VALUES, Config
+from tuner.space.config import MAX_VALUES
 from tuner.space.expressions.arithmetic import MAX_NUMBER
 from tuner.tuning.recordings.recording import Recording, Row
 
@@ -59,14 +59,13 @@ def replay(
     budget: Budget = UNLIMITED,
     seed: int = 0,
     workers: int = 1,
-    warm: Sequence[Config] = (),
     experiences: Sequence[Experience] = (),
 ) -> Replay:
     """Run `strategy` (default: the one that tuning would choose) on `recording`.
 
-    The search begins with the `warm` configurations, and knows the `experiences`. `workers` configurations are
-    outstanding at a time, and finish in random order. Raises RequestError for an unknown strategy, a recording that
-    cannot be searched, or a time budget: a replay does not spend the time that the measurements took.
+    The search knows the `experiences`. `workers` configurations are outstanding at a time, and finish in random order.
+    Raises RequestError for an unknown strategy, a recording that cannot be searched, or a time budget: a replay does
+    not spend the time that the measurements took.
     """
     if budget.seconds is not None:
         raise RequestError(
@@ -88,7 +87,7 @@ def replay(
     outstanding: list[int] = []
     notes: list[str] = []
     began = time.process_time()
-    with Search(strategy, pool, budget, seed, Hints(warm, BLOCK, experiences=experiences), say=notes.append) as search:
+    with Search(strategy, pool, budget, seed, Hints((), BLOCK, experiences=experiences), say=notes.append) as search:
         while True:
             while len(outstanding) < workers and (config := search.ask()) is not None:
                 outstanding.append(pool.row(config))

@@ -57,7 +57,7 @@ def sustain(
     device: Device,
     arrays: PeriodConditions,
     calls: Sequence[tuple[Callable[[], None], float]],
-    seconds: float = SECONDS,
+    seconds: float,
 ) -> list[Sustained | None]:
     """Launch each of `calls` back to back in periods of `seconds`.
 

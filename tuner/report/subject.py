@@ -188,7 +188,7 @@ class Subject:
         return " x ".join(map(str, size)) if isinstance(size, list | tuple) else str(size or "an unknown size")
 
 
-def of_problem(problem: Problem, device: str | None = None, url: str | None = None) -> Subject:
+def of_problem(problem: Problem, device: str | None, url: str | None) -> Subject:
     """The trials of a problem, from the largest ledger, or else a recording, or else a record.
 
     `device` is a device of this machine, or part of a device's name; `url` is the storage of a shared ledger. Raises

@@ -52,7 +52,7 @@ def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]
     return records, problems
 
 
-def read_or_pass(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:
+def read_or_pass(path: Path, kernel: str | None) -> tuple[list[Record], list[str]]:
     """As `read`, but a file that is no file of records, or of a newer version, or cannot be read, is a message."""
     try:
         return read(path, kernel)

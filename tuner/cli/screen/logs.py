@@ -6,8 +6,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 
-from tuner.cli import output
-
 LOGGER = "tuner"
 
 
@@ -27,7 +25,7 @@ class _Lines(logging.Handler):
 
 
 @contextlib.contextmanager
-def printed(verbose: bool, say: Callable[[str], None] = output.say) -> Iterator[None]:
+def printed(verbose: bool, say: Callable[[str], None]) -> Iterator[None]:
     """A context in which the library's log messages are passed to `say`, if `verbose`."""
     if not verbose:
         yield

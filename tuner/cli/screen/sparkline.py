@@ -9,7 +9,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 PLAIN = "_.-=+*#@"  # for encodings without BLOCKS
 
 
-def sparkline(values: Sequence[float], width: int, levels: str = BLOCKS) -> str:
+def sparkline(values: Sequence[float], width: int, levels: str) -> str:
     """Positive `values`, in order, as at most `width` bars on a logarithmic scale from the least to the largest.
 
     If there are more values than bars, each bar shows the last value of its share. Equal values give the lowest bar.

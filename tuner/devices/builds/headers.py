@@ -106,7 +106,7 @@ class Headers:
         return Headers(read, tuple(data["absent"]))
 
 
-def may_read(text: str, options: Iterable[str] = ()) -> bool:
+def may_read(text: str, options: Iterable[str]) -> bool:
     """Whether a compiler may read other files for a source with this text and these options."""
     if any(_names_a_file(option) for option in options):
         return True

@@ -32,7 +32,7 @@ def options(call: Call) -> list[str]:
     return [f"-D{name}={braced(text, call.parameters)}" for name, text in texts.items()]
 
 
-def heading(call: Call, config: Mapping[str, Any] | None = None) -> str:
+def heading(call: Call, config: Mapping[str, Any] | None) -> str:
     """What a source begins with, so that the parameters are macros only if `defines` names them.
 
     config: the configuration whose source it is, if each has its own.

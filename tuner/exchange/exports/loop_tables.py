@@ -140,6 +140,6 @@ def _rows(content: bytes) -> Sequence[str]:
     return [f"{{{', '.join(f'0x{byte:02x}' for byte in part)}}}" for part in parts]
 
 
-def _wrapped(words: Sequence[str], width: int = 16) -> str:
-    """The words of a C initialiser, a few in each line."""
-    return ",\n    ".join(", ".join(words[start : start + width]) for start in range(0, len(words), width))
+def _wrapped(words: Sequence[str]) -> str:
+    """The words of a C initialiser, 16 in each line."""
+    return ",\n    ".join(", ".join(words[start : start + 16]) for start in range(0, len(words), 16))

@@ -52,9 +52,7 @@ class Problem:
         return Problem(space, chosen.sizes, chosen.options, chosen.types, results)
 
     @staticmethod
-    def sizeless(
-        space: Space, options: Mapping[str, float], types: Mapping[str, str], results: Path | None = None
-    ) -> Problem:
+    def sizeless(space: Space, options: Mapping[str, float], types: Mapping[str, str], results: Path | None) -> Problem:
         """The problem without sizes, for formats that serve any size. Raises RequestError as `parse` does."""
         chosen = chosen_types.parse(types, space.operation)
         return Problem(space, {}, parsing.parse_options(options, space.operation, chosen), chosen, results)

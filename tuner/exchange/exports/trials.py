@@ -63,7 +63,7 @@ class Trials:
         )
 
 
-def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
+def gather(problem: Problem, device: str | None, url: str | None) -> Trials:
     """The trials in a ledger of this version of the kernel, else in a recording, else in a record; with `url`, only in
     that ledger.
 
@@ -128,7 +128,7 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
         yield Trials(recording, "ledger", study.toolchain, "", "", *method, logs, given, study.conditions)
 
 
-def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
+def latest_study(problem: Problem, device: str | None, url: str | None) -> StoredStudy:
     """The study with the latest finished trial, its trials in the order in which they finished.
 
     `device` is a device of this machine, or part of a name; `url` a shared ledger. Raises RequestError if there is no

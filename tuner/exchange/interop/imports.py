@@ -76,7 +76,7 @@ class ImportedSpace:
 
 
 def import_all(
-    files: Sequence[Path], statements: Statements, noted: Callable[[str], None] = lambda note: None
+    files: Sequence[Path], statements: Statements, noted: Callable[[str], None]
 ) -> list[ImportedRecord | ImportedSpace]:
     """Import `files`. All are read before anything is written.
 

@@ -100,19 +100,11 @@ def _document(device: Mapping[str, str], query: Mapping[str, Any], **more: Any) 
     return {"metadata": metadata, "schema_version": SCHEMA_VERSION}
 
 
-def describe(
-    path: Path,
-    recording: Recording,
-    kind: str,
-    architecture: str,
-    toolchain: str = "",
-    owner: Mapping[str, Any] | None = None,
-) -> Path:
+def describe(path: Path, recording: Recording, kind: str, architecture: str, toolchain: str) -> Path:
     """Write the metadata file of the recording in `path` beside it, and return its path.
 
-    It names the recording's origin, and under `zenodo` the fields that a data repository asks for, updated with
-    `owner` (such as creators and license). An empty `toolchain` is left out. Raises RequestError if the file cannot be
-    written.
+    It names the recording's origin, and under `zenodo` the fields that a data repository asks for. An empty `toolchain`
+    is left out. Raises RequestError if the file cannot be written.
     """
     device = {"device": recording.device, "kind": kind, "architecture": architecture}
     query = {"toolchain": toolchain, "kernel": recording.kernel, "size": recording.size, **recording.about}
@@ -124,7 +116,6 @@ def describe(
         "description": f"{len(recording.entries)} configurations, {failed} of which failed, over the parameters "
         f"{parameters}; in Kernel Tuner's cache format, in the file {path.name}.",
         "keywords": ["auto-tuning", recording.kernel, recording.device],
-        **(owner or {}),
     }
     known = {key: value for key, value in query.items() if value}
     file = beside(path, METADATA)

@@ -54,9 +54,9 @@ class Pull:
 
 def pull(
     text: str,
-    kernels: Sequence[str] = (),
-    device: str | None = None,
-    results: Path | None = None,
+    kernels: Sequence[str],
+    device: str | None,
+    results: Path | None,
     most: int = MOST_BYTES,
     again: bool = False,
 ) -> Pull:

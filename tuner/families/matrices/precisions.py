@@ -53,7 +53,7 @@ def copies_ms(sizes: Iterable[int]) -> float:
     return sum(max(LEAST_COPY_MS, size / COPIED_PER_MS) for size in sizes)
 
 
-def check_gain(own_ms: float | None, plain_ms: float | None, copies_ms: float = 0.0) -> None:
+def check_gain(own_ms: float | None, plain_ms: float | None, copies_ms: float) -> None:
     """Raise SetAside if the plain families are expected to be about as fast as this one with copies of operands.
 
     `own_ms` and `plain_ms` are without the launch overhead, which may differ between the times of two families.

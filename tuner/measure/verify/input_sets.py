@@ -113,9 +113,7 @@ def check_fits(device: Device, op: Operation, scope: Scope, padded: int = 0) -> 
         )
 
 
-def set_count(
-    device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache, padded: int = 0
-) -> int:
+def set_count(device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache, padded: int) -> int:
     """How many input sets alternate in a search: SEARCH_SETS or 1.
 
     It is 1 if all sets would equal `inputs`, the first one, or if memory or time do not allow more. `padded` is the

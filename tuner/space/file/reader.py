@@ -52,7 +52,7 @@ def read(path: Path, name: str | None = None) -> Space:
     return of_document(yamlfile.read(path), name)
 
 
-def of_document(document: Document, name: str | None = None) -> Space:
+def of_document(document: Document, name: str | None) -> Space:
     """The space in `document`. Raises SpaceError with its key if it is invalid."""
     builder = _builder(document, name)
     space = builder.space()

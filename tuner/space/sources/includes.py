@@ -31,9 +31,9 @@ def defined(macros: Mapping[str, str]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in macros.items())
 
 
-def inlined(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | None = None) -> str:
+def inlined(path: Path, folders: Sequence[Path]) -> str:
     """The text of `path` with every `#include "..."` expanded: its `parts`, joined."""
-    return joined(parts(path, folders, kernels))
+    return joined(parts(path, folders))
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class RepeatedCall:
 
 
 def launch_of(
-    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int, most: int = MOST_NODES
+    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int, most: int
 ) -> Callable[[], int] | None:
     """What `call` enqueues on the stream `apart`, on the stream with the handle `stream` and without the library. It
     returns a status. None if `call` fails, or enqueues anything but a chain of at most `most` kernels and memsets."""
