@@ -32,9 +32,9 @@ class ExperiencedGP(Proposer):
     """`PoolGP`, with configurations from experiences in between.
 
     1. The best configuration of each experience comes first, then the next best of the one whose configurations have
-       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE. If an
-       experience is of this device, `Switches.contrasts` of what was NEAR its best precede the next best, and these
-       come in the order of `Switches.expected`.
+       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE. What is
+       NEAR the best, with other switches, precedes them: see `Switches.contrasts`. If an experience is of this device,
+       the next best come in the order of `Switches.expected`.
     2. `PoolGP` begins its search as if there were no experiences: it does not learn their results.
     3. When it has START results, each experience is judged. It is trusted if a model of its own results orders these as
        they were measured here, and at most MOST_FASTER of them are faster than all of its own configurations. One that
@@ -62,15 +62,17 @@ class ExperiencedGP(Proposer):
         self._block = block
         self._experiences = list(experiences)[:MOST_EXPERIENCES]
         self._given = {*pool.rows_of(first)}
-        self._switches = Switches(pool)
         self._times = [each.times(pool) for each in self._experiences]
         self._is_of_device = any(each.of_device for each in self._experiences)
         rankings = [[row for row in each.ranking(pool) if row not in self._given] for each in self._experiences]
-        near = [self._near_best(number, ranking) for number, ranking in enumerate(rankings)]
+        near = [_near_best(ranking, times) for ranking, times in zip(rankings, self._times, strict=True)]
+        self._switches = Switches(pool, near)
         self._queues = [
-            [*dict.fromkeys([*ranking[:WARM], *more])] for ranking, more in zip(rankings, near, strict=True)
+            [*dict.fromkeys([*ranking[:WARM], *self._switches.first_of_each([*rows], WARM)])]
+            for ranking, rows in zip(rankings, near, strict=True)
         ]
-        self._contrasts = [*self._switches.contrasts(near).items()]
+        self._contrasts = [*self._switches.contrasts([[*rows] for rows in near]).items()]
+        self._set_apart = {row for row, _ in self._contrasts}  # their times say nothing about their experiences
         # The experience of each row that may be taken over, also if another worker or an earlier run measures it.
         self._owners = dict(self._contrasts)
         for number, queue in enumerate(self._queues):
@@ -127,6 +129,10 @@ class ExperiencedGP(Proposer):
         if self._left <= 0:
             return None
         self._left -= 1
+        while self._contrasts and not self._is_begun:
+            row, number = self._contrasts.pop(0)
+            if self.free[row]:
+                return self._taking(row, number)
         if self._is_of_device and not self._is_begun:
             return self._take_expected()
         for number in sorted(experiences, key=lambda number: self._best[number]):
@@ -135,11 +141,7 @@ class ExperiencedGP(Proposer):
         return None
 
     def _take_expected(self) -> int | None:
-        """The next contrast; after these, the row that probably takes the shortest time here."""
-        while self._contrasts:
-            row, number = self._contrasts.pop(0)
-            if self.free[row]:
-                return self._taking(row, number)
+        """The row that probably takes the shortest time here; None if there is none left."""
         here = {row: values[0] for row, values in self._values.items() if values is not None}
         waiting = [(n, row) for n, queue in enumerate(self._queues) for row in queue if self.free[row]]
         times = [self._switches.expected(row, self._times[n], here) for n, row in waiting]
@@ -147,14 +149,6 @@ class ExperiencedGP(Proposer):
             return None
         number, row = waiting[min(range(len(times)), key=times.__getitem__)]
         return self._taking(row, number)
-
-    def _near_best(self, number: int, ranking: Sequence[int]) -> list[int]:
-        """Of an experience of this device: the rows of each kind that are NEAR the best, at most WARM of a kind."""
-        if not self._experiences[number].of_device:
-            return []
-        times = self._times[number]
-        timed = [row for row in ranking if row in times]
-        return self._switches.first_of_each([row for row in timed if times[row] <= NEAR * times[timed[0]]], WARM)
 
     def _next_of(self, number: int) -> int | None:
         """The next row of an experience's queue that is free."""
@@ -185,7 +179,8 @@ class ExperiencedGP(Proposer):
         cost = values[0] if values is not None and math.isfinite(values[0]) else math.inf
         if row in self._owners and row not in self._of_model:
             number = self._owners[row]
-            self._best[number] = min(self._best[number], cost)
+            if row not in self._set_apart:
+                self._best[number] = min(self._best[number], cost)
             if cost <= IMPROVEMENT * self._fastest:
                 self._left = self._patience
             if self._trusted and number in self._trusted:
@@ -231,3 +226,9 @@ class ExperiencedGP(Proposer):
         self._model.free[new] = False
         for row in new[:MOST_FAILURES]:
             self._model.tell(row, None)
+
+
+def _near_best(ranking: Iterable[int], times: Mapping[int, float]) -> dict[int, float]:
+    """The times of the rows of a ranking that are NEAR those of the first, in its order."""
+    timed = {row: times[row] for row in ranking if row in times}
+    return {row: time_ms for row, time_ms in timed.items() if time_ms <= NEAR * next(iter(timed.values()))}

@@ -10,17 +10,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.search.pool import Pool
 
-MOST_CONTRASTS = 2
+MOST_CONTRASTS = 3
+LEAST_EFFECT = 1.01  # a switch counts if the fastest with one value took at least so many times as long as the other's
 
 
 class Switches:
     """How the switches of a pool's rows are set. Rows with the same settings are of one kind."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._settings = pool.rows[:, [column for column, values in enumerate(pool.values) if len(values) == 2]]
+    def __init__(self, pool: Pool, logs: Sequence[Mapping[int, float]]) -> None:
+        """`logs` are times by row, elsewhere: what had no effect in any of them is no switch. See LEAST_EFFECT."""
+        switches = [column for column, values in enumerate(pool.values) if len(values) == 2]
+        matter = [c for c in switches if any(_effect(pool.rows[:, c], times) >= LEAST_EFFECT for times in logs)]
+        self._settings = pool.rows[:, matter]
 
     def _apart(self, row: int, others: Sequence[int]) -> list[int]:
         """The number of switches that are set otherwise than in `row`, for each of the others."""
@@ -61,3 +66,12 @@ class Switches:
         apart = self._apart(row, both)
         ratios = [here[other] / there[other] for other, a in zip(both, apart, strict=True) if a == min(apart)]
         return there[row] * min(ratios, default=1.0)
+
+
+def _effect(settings: NDArray[np.integer], times: Mapping[int, float]) -> float:
+    """The ratio of the shortest times with each value of a switch; 1 if only one value occurs."""
+    shortest: dict[int, float] = {}
+    for row, time_ms in times.items():
+        value = int(settings[row])
+        shortest[value] = min(shortest.get(value, time_ms), time_ms)
+    return max(shortest.values()) / min(shortest.values()) if len(shortest) == 2 else 1.0
