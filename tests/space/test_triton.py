@@ -17,6 +17,7 @@ from tuner.families.code import SizedCode
 from tuner.space import identity, launch_form
 from tuner.space.file import reader
 from tuner.space.instance import Instance
+from tuner.space.jit import part
 from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU, Limits
 from tuner.space.sources import same_code
@@ -158,6 +159,14 @@ def test_the_compiler_gets_only_what_the_kernel_reaches_on_the_lines_of_the_file
     assert "def twice" in head(step)["imports"]
     assert "DEEP = tl.constexpr(2)" in head(step)["imports"]
     assert "OTHER" not in head(step)["imports"]
+
+
+def test_what_profilers_get_is_no_part_of_a_kernel() -> None:
+    text = "import torch\nimport triton\nnamed = torch.named()\n\n"
+    text += "@triton.jit(\n    repr=named,\n    noinline=True,\n)\ndef f(x):\n    pass\n"
+    found = part.of(text, frozenset({"f"}), "f").text
+    assert found.splitlines()[4:] == ["@triton.jit(noinline=True)", "", "", "", "def f(x):", "    pass"]
+    assert "torch" not in found
 
 
 def test_a_build_is_of_the_classes_of_its_arguments(space: Space) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 MOST_CACHED = 256
 EVERYTHING = "*"  # the name for all statements
 _ALWAYS = re.compile(r"from\s+__future__\b|.*\bsys\.path\b", re.DOTALL)
+_PROFILED = ("repr", "launch_metadata")
+_FOR_PROFILERS = re.compile(rf"\b(?:{'|'.join(_PROFILED)})\s*=")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -49,12 +51,31 @@ def of(text: str, names: frozenset[str], kernel: str = "") -> Part:
 
     kernel: a function of which only the decorator that compiles it counts.
     """
+    text = _without_names_of_binaries(text)
     lines, tree = text.splitlines(), ast.parse(text)
     hidden = [line for node in _defined(tree.body, kernel) for each in _others(node) for line in _lines(each)]
     statements = [each for each in tree.body if not _is_text(each)]
     kept = {line for each in _reached(statements, names, kernel) for line in _lines(each)}.difference(hidden)
     shown = "\n".join(line if number in kept else "" for number, line in enumerate(lines, start=1))
     return Part(shown, _without_comments(shown), tuple(_imports(ast.parse(shown))))
+
+
+def _without_names_of_binaries(text: str) -> str:
+    """The text of a file whose `@triton.jit(repr=..., launch_metadata=...)` lack these. They describe binaries
+    to profilers, often by modules that need torch or a GPU. All lines keep their numbers."""
+    if not _FOR_PROFILERS.search(text):
+        return text
+    lines = text.splitlines()
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    for each in (decorator for function in functions for decorator in function.decorator_list if is_jit(decorator)):
+        if isinstance(each, ast.Call) and any(keyword.arg in _PROFILED for keyword in each.keywords):
+            kept = [keyword for keyword in each.keywords if keyword.arg not in _PROFILED]
+            plain = ast.Call(each.func, each.args, kept) if each.args or kept else each.func
+            places = range(each.lineno - 1, each.end_lineno or each.lineno)
+            lines[places[0]] = f"{' ' * (each.col_offset - 1)}@{ast.unparse(plain)}"
+            for place in places[1:]:
+                lines[place] = ""
+    return "\n".join(lines)
 
 
 def is_jit(decorator: ast.expr) -> bool:
