@@ -195,6 +195,14 @@ PROGRAMS = {
         "update(&s, in, n); finish(&s, out); }",
         ["role: in}\n    - {name: y", "role: out}\n    - {name: n,"],
     ),
+    "planes of which one is read ahead, and images of a batch": (
+        "#define BX 32\n#define K 3\n__global__ void f(const float *u, float *v, const float *w, int nx, int ny,"
+        "int nz, int pad) { int i = blockIdx.x * BX + threadIdx.x, j = blockIdx.y, b = blockIdx.z, plane = nx * ny;"
+        "if (i >= nx || j >= ny) return; float here = u[j * nx + i], above = u[plane + j * nx + i], sum = pad;"
+        "for (int k = 0; k < nz; k++) sum += above * u[k * plane + j * nx + i];"
+        "for (int k = 0; k < K; k++) sum += w[k]; v[(b * ny + j) * nx + i] = here + sum; }",
+        ["arguments:\n", "u, dtype: float32, shape: [nz, ny, nx]", "v, dtype: float32, shape: [rows, ny, nx]"],
+    ),
     "a power of two of elements": (
         "__global__ void f(float *x, unsigned bits) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x;"
         "if (i >> bits) return; unsigned j = __brev(i) >> (32 - bits); if (i < j) x[i] = x[j]; }",

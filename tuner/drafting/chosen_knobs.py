@@ -271,7 +271,7 @@ class ChosenKnobs(ChosenSizes):
         of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
         is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))
         body = " ".join(step.body)
-        is_tiled = all(f"blockIdx . {'xyz'[axis]} * {extent} + " in body for axis, extent in enumerate(block))
+        is_tiled = all(_is_tiled(body, axis, extent) for axis, extent in enumerate(block))
         is_declared = bool(bounds) or is_named or reads or (is_tiled and {*block} <= self.knobs.keys())
         is_said = all(e.isdecimal() or e == self._size_of_block(step, axis) for axis, e in enumerate(block))
         if not bounds and (of_host == block or (is_said and numbers)):
@@ -290,3 +290,8 @@ def _of_a_window(knob: Knob, number: int | None) -> Knob:
 def _factors(extents: Sequence[str]) -> list[str]:
     """The factors of extents that are products, in a fixed order."""
     return sorted(factor.strip() for extent in extents for factor in extent.split("*"))
+
+
+def _is_tiled(body: str, axis: int, extent: str) -> bool:
+    """Whether blocks follow each other at this extent along an axis."""
+    return f"blockIdx . {'xyz'[axis]} * {extent} + " in body or f"get_group_id ( {axis} ) * {extent} + " in body

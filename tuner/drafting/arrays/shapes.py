@@ -227,15 +227,25 @@ class Shapes:
         """The extents of an array from all its accesses; None if unknown or ambiguous."""
         if any(name in indices.others for indices in self.indices):
             return None
-        found, constants = list[list[Extent]](), list[int]()
+        found, constants, within = list[list[Extent]](), list[int](), list[list[Extent] | None]()
         for indices in self.indices:
             for polynomial in indices.accesses.get(name, ()):
                 if set(polynomial) <= {()}:
                     constants.append(polynomial.get((), 0))
                 elif (extents := self._by_index(indices, polynomial)) is None:
-                    return None
+                    within.append(self._in_next(indices, polynomial))
                 elif extents not in found:
                     found.append(extents)
+        longest = max(found, key=len, default=[])
+        others = [*within, *(each for each in found if each is not longest)]
+        if (
+            len(others) > 0
+            and isinstance(next(iter(longest), None), str)
+            and all(map(functools.partial(_is_part, longest), others))
+        ):
+            return longest
+        if within:
+            return None
         last = max(constants, default=0)
         is_whole = last > 0 and {*constants} == {*range(last + 1)}  # x[0] alone may be the first of many
         if not found and constants and (is_whole or name in self._names.written):
@@ -248,6 +258,15 @@ class Shapes:
             self._same |= {each.index: told[0][0] for each in open_ if isinstance(told[0][0], str)}
             return told[0]
         return longer[0] if longer else found[0] if len(found) == 1 else None
+
+    def _in_next(self, indices: Indices, polynomial: Polynomial) -> list[Extent] | None:
+        """The extents that an index tells within the second of several planes, as in `x[plane + i * n + j]`; None for
+        any other."""
+        groups = self._groups(polynomial)
+        ahead = {product: factor for product, factor in self._offsets(polynomial).items() if product not in groups}
+        ahead.pop((), None)
+        rest = {product: factor for product, factor in polynomial.items() if product not in ahead}
+        return self._by_index(indices, rest) if [*ahead.values()] == [1] else None
 
     def likely(self, name: str) -> list[str]:
         """The shape of an array that those of its indices tell that tell one; empty if none does, or two differ."""
@@ -334,8 +353,11 @@ class Shapes:
         texts, axes = dict.fromkeys(each.index for each in open_), {each.index for each in open_ if each.axis}
         if None in found and not axes.issuperset(texts):
             return {}  # an array of unknown shape may have the size that is left
-        if self._read.intersection(left):
-            return {}  # a size that a kernel reads may be something else, such as a trip count
+        has_planes = any(len(each) > 2 and isinstance(each[0], Open) for each in found if each)
+        if self._read.intersection(left):  # which may be something else, such as a trip count
+            left = [] if self._read.issuperset(left) and has_planes else left
+            if left:
+                return {}
         if len(texts) == len(left) == 1:
             return dict.fromkeys(texts, left[0])
         if len(axes) == len(left) == 1 and not any("[" in each for each in texts):
@@ -404,3 +426,8 @@ def _is_single_index(index: Polynomial) -> bool:
     others = [name for each in blocks for name in each if not name.startswith("blockIdx.")]
     apart = all(name.startswith("blockDim.") or name.isidentifier() for name in others)
     return len(index) == 2 and len(threads) == len(blocks) == 1 and apart
+
+
+def _is_part(whole: Sequence[Extent], part: Sequence[Extent] | None) -> bool:
+    """Whether extents are all but the slowest ones of others: an index may stay within a plane."""
+    return part is not None and 0 < len(part) < len(whole) and [*whole[-len(part) :]] == [*part]
