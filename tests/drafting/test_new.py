@@ -264,6 +264,7 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu, or in .clh, .cuh, .h, .hip, "),
         (".", None, [], ".: a folder, not a kernel file; name one"),
         ("f.cu", "\0\xff", [], "no kernel"),
+        ("f.cu", "__global__ void NAME(add)(float *y) {}", [], "made by a macro, NAME(add): write the name itself"),
         ("nowhere/f.cu", None, [], "cannot be read: No such file or directory; name a kernel file"),
         ("f.cu", ADD["cuda"][1], ["--output", "there.yaml"], "there.yaml: already exists"),
         ("f.cu", ADD["cuda"][1], ["--output", "nowhere/f.yaml"], "cannot be written: No such file or directory"),

@@ -35,6 +35,7 @@ _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # o
 MOST_FOLDERS, MOST_LETTERS = 4, 400_000  # that are found for missing headers; of the text with these: no library
 _OF_CPP = {".cpp", ".cc", ".cxx", ".C"}
 MOST_FLAGS = 12  # that may tell the types of arguments
+_MADE_NAME = re.compile(r"__global__\s+(?:[\w()]+\s+)*?void\s+(\w+)\s*\(([\w\s,]*)\)\s*\(")
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
     "and does not expand macros in argument lists"
@@ -219,6 +220,14 @@ class KernelFile:
         except SpaceError:
             return self.text
 
+    def _made_by_macro(self) -> str:
+        """What to do where a macro makes the name of a kernel; else what is looked for."""
+        match = _MADE_NAME.search(includes.without_comments(self._whole))
+        if match is None:
+            return _LOOKED_FOR
+        made = f"{match[1]}({match[2].strip()})"
+        return f"the name of a kernel is made by a macro, {made}: write the name itself in a copy"
+
     def _chosen(self, entry: str | None) -> Prototype:
         found = {p.qualified: p for p in prototypes(self._whole) if p.name != "main"}
         names = shown(", ".join(found))
@@ -226,7 +235,7 @@ class KernelFile:
             return next(iter(found.values()))
         if entry is None:
             choose = "choose one with --entry NAME, or list the steps in their order with --entry NAME,NAME"
-            problem = f"several kernels: {names}; {choose}" if found else f"no kernel found; {_LOOKED_FOR}"
+            problem = f"several kernels: {names}; {choose}" if found else f"no kernel found; {self._made_by_macro()}"
             raise RequestError(f"{shown(self.source)}: {problem}")
         alike = [p for p in found.values() if p.name == entry]
         if entry not in found and len(alike) == 1:
