@@ -629,23 +629,25 @@ def rows(acc, keys, ends, first, width, CASE: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.autotune(configs=[triton.Config({"BLOCK": w}) for w in WIDTHS], key=["n"])
 @triton.jit
-def total(out, bias, keys, ends, n, width, SCALED: tl.constexpr, CASE: tl.constexpr, HEAD: tl.constexpr,
+def total(out, bias, keys, ends, starts, n, width, SCALED: tl.constexpr, CASE: tl.constexpr, HEAD: tl.constexpr,
           BLOCK: tl.constexpr):
     columns = tl.arange(0, HEAD)
     acc = tl.zeros((HEAD,), dtype=tl.float32)
     for first in range(0, n, BLOCK):
         acc, end = rows(acc, keys + columns[None, :], ends, first, width, CASE, BLOCK)
     tl.store(out + tl.program_id(0) * width + columns, acc * (2 if SCALED else 1), mask=columns < width)
+    first = keys + tl.load(starts) * width
+    acc += tl.sum(tl.load(tl.make_block_ptr(first, (n, width), (width, 1), (0, 0), (BLOCK, HEAD), (1, 0))), axis=0)
     i = tl.arange(0, BLOCK)
     tl.store(bias + (i % n)[:, None] * width + columns[None, :], 0.0, mask=columns[None, :] < width)
 
 
-def run(q, keys, ends, causal=False):
+def run(q, keys, ends, starts, causal=False):
     batch, dim = q.shape
     head = dim
     out = torch.empty_like(q)
     case = 2 if causal else 1
-    total[(len(ends) * 2,)](out, bias, keys, ends, n, width, SCALED=True, CASE=case, HEAD=head)
+    total[(len(ends) * 2,)](out, bias, keys, ends, starts, n, width, SCALED=True, CASE=case, HEAD=head)
 """
 
 
@@ -657,6 +659,7 @@ def test_what_called_functions_do_counts_as_the_kernel_itself(tmp_path: Path) ->
     assert arguments["keys"]["dtype"] == "real"
     assert arguments["ends"]["dtype"] == "int32"
     assert "indices are compared with it" in draft
+    assert arguments["starts"]["dtype"] == "int32"  # where a block begins
     assert "tl.exp is approximate" in draft
     # HEAD is an extent of an array under another name of the host, CASE a number of a case and no real option.
     assert arguments["out"]["shape"] == ["batch", "HEAD"]

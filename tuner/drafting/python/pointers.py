@@ -90,7 +90,7 @@ class Pointers:
         given |= {keyword.arg: keyword.value for keyword in call.keywords}
         if (base := given.get("base")) is None:
             return
-        self._loaded(base)
+        self.indices |= self._loaded(base)
         strides = names_in(*(given[name] for name in ("strides",) if name in given))
         self.addressing |= strides | names_in(*(given[name] for name in ("shape",) if name in given))
         for array in sorted(self._begins(base)):
