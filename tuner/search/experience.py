@@ -39,10 +39,6 @@ class Experience:
         timed = [(time_ms, place) for place, (_, time_ms) in enumerate(self.trials) if time_ms is not None]
         return [self.trials[place][0] for _, place in sorted(timed)]
 
-    def ranking(self, pool: Pool) -> list[int]:
-        """The rows of `best_first` that are in the pool."""
-        return pool.rows_of(self.best_first)
-
     def times(self, pool: Pool) -> dict[int, float]:
         """The times in ms by row in the pool, of the configurations that succeeded."""
         rows = ((pool.find(config), time_ms) for config, time_ms in self.trials)

@@ -64,7 +64,7 @@ class ExperiencedGP(Proposer):
         self._given = {*pool.rows_of(first)}
         self._times = [each.times(pool) for each in self._experiences]
         self._is_of_device = any(each.of_device for each in self._experiences)
-        rankings = [[row for row in each.ranking(pool) if row not in self._given] for each in self._experiences]
+        rankings = [sorted((row for row in of if row not in self._given), key=of.__getitem__) for of in self._times]
         near = [_near_best(ranking, times) for ranking, times in zip(rankings, self._times, strict=True)]
         self._switches = Switches(pool, near)
         self._queues = [
@@ -220,7 +220,7 @@ class ExperiencedGP(Proposer):
 
     def _avoid_failures(self, experiences: Sequence[Experience]) -> None:
         """Let the model learn what failed in these experiences, and succeeded in none, and ask for it last."""
-        succeeded = {row for experience in experiences for row in experience.ranking(self.pool)}
+        succeeded = {row for experience in experiences for row in experience.times(self.pool)}
         failed = dict.fromkeys(row for experience in experiences for row in experience.failures(self.pool))
         new = [row for row in failed if row not in succeeded and self._model.free[row] and row not in self._values]
         self._model.free[new] = False
@@ -228,7 +228,6 @@ class ExperiencedGP(Proposer):
             self._model.tell(row, None)
 
 
-def _near_best(ranking: Iterable[int], times: Mapping[int, float]) -> dict[int, float]:
+def _near_best(ranking: Sequence[int], times: Mapping[int, float]) -> dict[int, float]:
     """The times of the rows of a ranking that are NEAR those of the first, in its order."""
-    timed = {row: times[row] for row in ranking if row in times}
-    return {row: time_ms for row, time_ms in timed.items() if time_ms <= NEAR * next(iter(timed.values()))}
+    return {row: times[row] for row in ranking if times[row] <= NEAR * times[ranking[0]]}
