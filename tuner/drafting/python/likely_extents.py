@@ -47,7 +47,7 @@ class LikelyExtents:
 
     def of(self, array: str, axes: int) -> list[str] | None:
         """The extents of an array with at least so many axes, slowest first; None if addresses do not tell them. Of an
-        array with strides, one that they do not tell is the first size."""
+        array with strides, one that they do not tell is a size that is left."""
         by_strides = {axis: name for name, (of, axis) in self._strides.items() if of == array}
         terms = [(sizes, rest) for sizes, rest in self._terms.get(array, ()) if not self._is_begin(array, rest)]
         if by_strides:
@@ -56,7 +56,8 @@ class LikelyExtents:
                 bounds = [bound for sizes, rest in terms if sizes == (name,) and (bound := self._bound(rest))]
                 found |= {axis % axes: bounds[0]} if bounds else {}
             plain = [bound for sizes, rest in terms if not sizes and (bound := self._bound(rest))]
-            if plain and axes - 1 not in {axis % axes for axis in by_strides}:  # of one, which is not passed
+            if plain:  # of a stride of 1, which is not passed
+                axes += axes - 1 in {axis % axes for axis in by_strides}
                 found[axes - 1] = plain[0]
             left = (size for size in self._sizes if size not in found.values())
             return [found.get(axis) or next(left, next(iter(self._sizes))) for axis in range(axes)] if found else None
