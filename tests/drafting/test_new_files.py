@@ -257,12 +257,17 @@ def test_a_number_that_another_value_would_make_another_operation_is_no_knob(tmp
 #define UNROLL 2
 #define HALO 3
 #define WINDOW 2
+#define REACH 1
+#define LAGS 2
+#define TAPS (2 * LAGS + 1)
 const int DIMS = 3;
+__constant__ float taps[TAPS];
 struct Point { float at[DIMS]; };
 __global__ void f(float *y, const float *x, const Point *points, int n) {
     int i = (blockIdx.x * BLOCK + threadIdx.x) * TILE;
     float sum = DIMS;
     for (int j = -WINDOW; j <= WINDOW; j++) sum += x[i + HALO + j];
+    for (int j = 0; j < 2 * REACH + 1; j++) sum += taps[LAGS] * x[i + HALO + j];
 #pragma unroll UNROLL
     for (int j = 0; j < TILE; j++) if (i + j < n) y[i + j] = sum + points[i].at[0];
 }
@@ -279,7 +284,10 @@ void run(float *y, const Point *points, int n) {
     data, text = drafted(tmp_path, tune, code)
     assert {*data["parameters"]} == {"BLOCK", "TILE", "UNROLL"}
     assert "# HALO: [3]    # no knob: " in text
-    assert "# WINDOW: [2]    # no knob: the kernel's loops run from its negative to it" in text
+    assert "# WINDOW: [2]    # no knob: it is the radius over which the kernel's loops run" in text
+    assert "# REACH: [1]    # no knob: it is the radius over which the kernel's loops run" in text
+    assert "# LAGS: [2]    # no knob: an extent of an argument" in text
+    assert "name: taps, kind: constant, dtype: float32, shape: [5], role: in}\n" in text
     assert "# DIMS: [3]    # no knob: an extent of an argument" in text
     compiled(tmp_path, tune, text)
     free = "void run(float *y, int n) {\n    check(y, HALO * n);\n    f<<<n, BLOCK>>>(y, y, 0, n);\n}\n"
@@ -289,7 +297,7 @@ void run(float *y, const Point *points, int n) {
     data, _ = drafted(tmp_path, tune, of_template.replace("f<<<", "f<2><<<"))
     assert data["parameters"]["WINDOW"] == [2], "the name of the kernel passes it"
     _, text = drafted(tmp_path, tune, of_template)
-    assert "WINDOW: [1]  # ? which value has it? no knob: the kernel's loops run from its negative to it" in text
+    assert "WINDOW: [1]  # ? which value has it? no knob: it is the radius over which the kernel's loops run" in text
 
 
 def test_kernels_of_one_name_need_names_of_their_own(tmp_path: Path, tune: Tune) -> None:

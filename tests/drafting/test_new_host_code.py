@@ -413,14 +413,14 @@ void run(float *y, const float *x, int n) {
     data, text = drafted(tmp_path, tune, code)
     fields = {field["name"]: field.get("value") for field in data["operation"]["arguments"][2]["fields"]}
     assert fields == {"low": -2.5, "high": 4.0, "weight": 3, "n": None}
-    assert "which values has it" not in text
+    assert "# ? which value" not in text
     data, text = drafted(tmp_path, tune, code.replace("r.n = n;", "r.n = n; if (n > 9) r.weight = 4;"))
     assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
-    assert "- name: r  # ? which values has it" in text
+    assert "- name: r  # ? which value has weight: sizes, options, expressions of them\n" in text
     data, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "if (n > 9) r.weight = 3;"))
     assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
     _, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "r.weight = 1;"))
-    assert "which values has it" not in text
+    assert "# ? which value" not in text
 
 
 def test_a_loop_that_swaps_the_arrays_of_a_struct_is_no_repetition(tmp_path: Path, tune: Tune) -> None:

@@ -83,6 +83,7 @@ def test_a_kernel_compiles_under_its_header(tune: Tune, tmp_path: Path) -> None:
     kernel, header, folder = "sgemm/01_host_blocked", tmp_path / "tuned.h", tmp_path / "r"
     words = ("export", kernel, "64", "--to", "header", "--output", header)
     assert f"warning: {kernel} has no records in the store: the header has the default" in tune(*words).err
+    assert "Include it before the kernel's source.\n" in header.read_text()
     Store(kernel, folder).add(record(sizes=sizes(64), config={"block_size": 16, "openmp": 0}))
     assert (tune(*words, "--results", folder).err, header.read_text().count("defined(")) == ("", 1)
     flags = ["-std=c11", "-Wall", "-Werror", "-include", header, "-DTUNED_FOR_HOST_HERE"]
@@ -114,7 +115,8 @@ def test_an_export_says_the_types_and_options_that_its_code_depends_on(tune: Tun
     for to in ("header", "cu"):
         out = tmp_path / to
         where = ("--to", to, "--device", "host", "--output", out)
-        assert tune("export", file, "64", *where).status == 0
+        done = tune("export", file, "64", *where)
+        assert (done.status, f"run `tune {file} 64` on that device" in done.err) == (0, True), "it was never tuned"
         assert " at n=64, real=float32, radius=1" in out.read_text().splitlines()[0]
         assert tune("export", file, "64", *where, "--set", "radius=3", "--type", "real=float64").status == 0
         assert " at n=64, real=float64, radius=3" in out.read_text().splitlines()[0]

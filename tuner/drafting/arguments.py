@@ -76,8 +76,11 @@ class DraftedArguments:
                 return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
             of_host = self.facts.members(parameter)
             told = [by_value.with_numbers(line, of_host) for line in keys]
-            is_open = any(by_value.is_open([key]) for key in keys if not by_value.is_told(key, of_host))
-            return f"    - {told[0]}{asked(ask) if is_open else ''}" + "".join(f"\n      {line}" for line in told[1:])
+            left = [key for key in keys if by_value.is_open([key]) and not by_value.is_told(key, of_host)]
+            if 0 < len(left) < sum("dtype:" in key for key in keys):  # others have the numbers of the host
+                has = "value has" if len(left) == 1 else "values have"
+                ask = ask.replace("values has it", f"{has} {by_value.listed(left)}")
+            return f"    - {told[0]}{asked(ask) if left else ''}" + "".join(f"\n      {line}" for line in told[1:])
         dtype, asks, notes = parameter.dtype or "float32", list[str](), list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
             asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")
@@ -318,7 +321,7 @@ class DraftedArguments:
             extents = [*extents, str(number)]
         elif parameter.width > 1:
             extents = [*extents, str(self.facts.parts(parameter))]
-        extents = [by_value.evaluated(extent, self.facts.constants_of_all) for extent in extents]
+        extents = [structs.evaluated(by_value.evaluated(extent, self.facts.constants_of_all)) for extent in extents]
         shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")

@@ -25,6 +25,7 @@ _EMPTY = "{name: empty, dtype: uint8, value: 0}"
 _FIELD = re.compile(r"( *- \{name: (\w+), [^{}]*\bvalue: )(1|\[1(?:, 1)*\])([,}].*)")
 _COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _EXPRESSION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()+*/-]+\))[ \t]*$", re.MULTILINE)
+MOST_LISTED = 4  # fields in a question
 MOST_MACROS = 5  # that an extent is expanded through
 _STRUCT = re.compile(
     r"\b(?:struct|class|union)\s+(?:(?:__align__|alignas)\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;"
@@ -83,6 +84,13 @@ def fields(
 def is_open(keys: Sequence[str]) -> bool:
     """Whether an argument by value has a number that nothing tells, for which 1 stands."""
     return any(re.search(r"\bvalue: \[?1\b", line) for line in keys)
+
+
+def listed(fields: Sequence[str]) -> str:
+    """The names of fields, as a sentence lists them; of many, the first."""
+    every = [match[2] for field in fields if (match := _FIELD.fullmatch(field))]
+    shown = every if len(every) <= MOST_LISTED + 1 else [*every[:MOST_LISTED], f"{len(every) - MOST_LISTED} more"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def is_told(field: str, numbers: Mapping[str, str]) -> bool:

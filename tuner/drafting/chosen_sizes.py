@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection
 
+from tuner.drafting.expansion import expanded
 from tuner.drafting.facts import Facts
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.undeclared import undeclared
@@ -14,7 +15,7 @@ from tuner.lockless import cached_property
 from tuner.space.sources.preprocessor import without
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
-OF_A_WINDOW = "the kernel's loops run from its negative to it"
+OF_A_WINDOW = "it is the radius over which the kernel's loops run"
 
 
 class ChosenSizes(Facts):
@@ -33,7 +34,8 @@ class ChosenSizes(Facts):
         Host code was written for the number of the source, except where it chooses a grid or a block by it.
         """
         found = dict[str, str]()
-        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        tokens = [re.findall(r"\w+|\S", extent) for _, extents in self.constants.values() for extent in extents]
+        extents = {word for each in tokens for word in (*each, *expanded(each, self.code))}
         extents |= self.launched.fixed | self.shapes.fixed.keys()
         extents |= {word for p in self.parameters for word in self.structs.extents(p.type)}
         for name in self.numbers.keys() - self.size_macros.keys():
@@ -52,7 +54,11 @@ class ChosenSizes(Facts):
         return {name: found[name] for name in self.numbers if name in found}
 
     def _bounds_a_window(self, name: str) -> bool:
-        return re.search(rf"= - {name} ; \w+ < = {name} ", self.body) is not None
+        """Whether a loop runs from -name to name, or over as many numbers from 0 on, as loops over a padded tile do."""
+        double = rf"(?:2 \* {name}|{name} \* 2)"
+        ends = rf"(?:< = \(? ?{double}|< \(? ?(?:{double} \+ 1|1 \+ {double}))(?: \))* ;"
+        from_zero = rf"(\w+) = 0 ; \1 {ends}"
+        return re.search(rf"= - {name} ; \w+ < = {name} |{from_zero}", self.body) is not None
 
     @cached_property
     def _read_by_host(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ def command(measure: bool, device: str | None, results: Path | None, as_json: bo
             ceilings[opened.id] = measured
         opened.close()
     columns = ["device", "name", "architecture", "package", "toolchain"]
-    rows = [[shortened(description[column] or "", LONGEST) for column in columns] for description in descriptions]
+    rows = [[_cell(description[column] or "") for column in columns] for description in descriptions]
     data = [{**d, "ceilings": _document(ceilings.get(d["device"]))} for d in descriptions]
     parts = [output.table(columns, rows), *([_table(ceilings)] if ceilings else [])]
     output.answer(as_json, data, "\n\n".join(parts))
@@ -59,6 +59,14 @@ def command(measure: bool, device: str | None, results: Path | None, as_json: bo
         needs = (f"{backend.needs} for {kind}" for kind, backend in reversed([*devices.BACKENDS.items()]))
         output.say(f"no devices: install {', '.join(needs)}")
     return 1 if measure and len(ceilings) < len(names) else 0
+
+
+def _cell(text: str) -> str:
+    """`text`, or as many of its parts as fit; commas separate them."""
+    if len(text) <= LONGEST:
+        return text
+    parts, comma, _ = text[: LONGEST - 5].rpartition(", ")
+    return f"{parts}, ..." if comma else shortened(text, LONGEST)
 
 
 def _opened(names: list[str], is_chosen: bool) -> Iterator[Device]:

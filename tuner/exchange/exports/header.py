@@ -55,7 +55,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
         comment(
             f"{space.name} at {problem.code_text}: {space.title}.",
             "Written by `tune export --to header`: macros and launch for this size.",
-            "Include it before the kernel's source, with at most one of these macros defined:",
+            f"Include it before the kernel's source{', with at most one of these macros defined:' if macros else '.'}",
             *macros,
             f"{prefix.upper()}_VALUE_name is the value of the macro `name`, which the kernel's source reads. The macro",
             "is not defined in C++, except by nvcc and NVRTC, because it may be the name of anything there. Define",

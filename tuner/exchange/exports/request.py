@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.catalog import catalog
 from tuner.quoting import shown
 from tuner.space.parsing import problem_words
 from tuner.space.texts import problem_text
@@ -89,8 +90,13 @@ def _misfit(target: Target) -> list[str]:
     words = problem_words(problem.space.operation, problem.sizes, problem.types, problem.options)
     return [
         f"{problem.space.name} at {problem.text} on {device}: not tuned; exported {configuration}. "
-        f"To tune it, run `tune {shown(problem.space.name)} {words}` on that device"
+        f"To tune it, run `tune {shown(_kernel(problem.space))} {words}` on that device"
     ]
+
+
+def _kernel(space: Space) -> str:
+    """What a command calls a kernel: its name, or its file if no kernel is known by the name."""
+    return space.name if catalog.known(space.name) else space.origin
 
 
 def _summary(target: Target) -> dict[str, Any]:
