@@ -18,6 +18,7 @@ from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.values.tolerance import TERMS
 
 MAX_KERNEL = 300  # characters of a kernel's name
+_EXPONENT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d{1,3}")
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
@@ -47,8 +48,23 @@ def _expressions(value: object) -> list[Expression]:
     return [_expression(item) for item in value] if isinstance(value, list) else [_expression(value)]
 
 
+def _number(value: object) -> object:
+    """A number for a text such as `1e-12`: YAML 1.1 demands a point and a sign in it, which hardly anybody knows.
+
+    Expressions keep the text, which is part of the identity of stored trials.
+    """
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
+
+
+def _fill(value: object) -> object:
+    if not isinstance(value, dict) or not isinstance(value.get("choice"), list):
+        return value
+    return {**value, "choice": [_number(each) for each in value["choice"]]}
+
+
 def _value(value: object) -> object:
     """A parameter's value. It becomes source text, so a word must be a C identifier."""
+    value = _number(value)
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
         raise ValueError(
             f"{quoted(value)} is not a word; values are numbers, true, false, or words of letters, digits and _"
@@ -86,7 +102,7 @@ def _option(value: object) -> object:
     return value
 
 
-Number = FiniteFloat
+Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
 Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(FORMULA)]
 Condition = Annotated[Any, BeforeValidator(_condition), WithJsonSchema(FORMULA)]
@@ -178,7 +194,7 @@ _TOLERANCE: dict[str, Any] = {
 Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
 KernelName = Annotated[str, BeforeValidator(_kernel)]
 Extents = Annotated[list[Formula], Field(min_length=1, max_length=3)]
-Fill = Annotated[Any, WithJsonSchema(_FILL)]
+Fill = Annotated[Any, BeforeValidator(_fill), WithJsonSchema(_FILL)]
 Reference = Annotated[Any, WithJsonSchema(_REFERENCE)]
 Derivation = Annotated[Any, WithJsonSchema({"anyOf": [FORMULA, _PYTHON]})]
 Python = Annotated[Any, WithJsonSchema(_PYTHON)]

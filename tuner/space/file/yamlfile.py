@@ -21,7 +21,6 @@ from tuner.space.model import MAX_FILE_BYTES
 MAX_LEVELS = 12
 MOST_MESSAGE = 1000  # characters
 
-_EXPONENT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d{1,3}")
 _QUESTION = re.compile(r"(?:^|\s)# \? (.*)$")
 
 _IN_C: Any = getattr(yaml, "CSafeLoader", None)  # part of most builds of PyYAML
@@ -246,10 +245,7 @@ _CONSTRUCTOR: Any = yaml.SafeLoader("")  # the type stubs lack `resolve`
 
 
 def _resolve(event: yaml.ScalarEvent) -> Any:
-    """The value of a scalar by YAML 1.1, except that dates remain text, and that numbers such as `1e-12` are numbers:
-    YAML 1.1 demands a point and a sign in them, which hardly anybody knows."""
-    if event.implicit[0] and _EXPONENT.fullmatch(event.value):
-        return float(event.value)
+    """The value of a scalar by YAML 1.1, except that dates remain text."""
     tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
     kind = tag.rpartition(":")[2]
     if kind not in ("int", "float", "bool", "null"):
