@@ -21,7 +21,7 @@ from tuner.errors import TunerError
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Config, config_key
-from tuner.space.default import excluding_all, first_valid
+from tuner.space.default import excluding_all, first_valid, is_any_valid
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
@@ -169,6 +169,8 @@ def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(spac
 @pytest.mark.gpu
 @pytest.mark.parametrize(("space", "size"), problems(GPU, [*SIZES, (4096,)]))
 def test_a_gpu_stage_is_right_on_cuda(space: Space, size: tuple[int, ...], cuda: Device) -> None:
+    if size == (4096,) and not is_any_valid(space, problem(space, cuda, size)):
+        pytest.skip("the stage is for products of few tiles")
     right(space, cuda, size)
 
 
