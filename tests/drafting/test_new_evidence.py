@@ -43,6 +43,17 @@ PROGRAMS = {
             "grid: [batch]\nblock: [64]\nshared_memory: 4 * n * 64\n",
         ],
     ),
+    "a bound that leaves, a default that a launch overrides, and a shift by a constant of zero": (
+        "const int s = 5 - 5;\ntemplate <int DIM = 64> __global__ void f(float *y, const float *x, int n) {"
+        "if (threadIdx.x >= n) { y[blockIdx.x] = 0; return; } y[blockIdx.x] += x[threadIdx.x * DIM + 3] + (1 << s); }"
+        "\nvoid run(float *y, float *x, int n) { f<128><<<n, 64>>>(y, x, n); }",
+        ["default: {DIM: 128}"],
+    ),
+    "the larger of two indices that is compared": (
+        "__global__ void f(float *y, const float *x, int a, int n) {"
+        "int j = max(a, (int)(blockIdx.x * blockDim.x + threadIdx.x)); if (j < n) y[j] = x[j]; }",
+        ["name: y, dtype: float32, shape: [n]", "name: x, dtype: float32, shape: [n]"],
+    ),
     "records that a loop reads": (
         '#include "vector"\n'
         "__global__ void f(unsigned char *y, const unsigned char *x, int w, int h) {"

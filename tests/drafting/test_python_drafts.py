@@ -650,6 +650,27 @@ def run(q, keys, ends, starts, causal=False):
     total[(len(ends) * 2,)](out, bias, keys, ends, starts, n, width, SCALED=True, CASE=case, HEAD=head)
 """
 
+SWAPPED = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def span(first, size):
+    return first * size + tl.arange(0, size)
+
+
+@triton.jit
+def copy(out, x, n):
+    i = span(tl.program_id(0), 64)
+    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def run(out, x, n):
+    out, x = x, out
+    copy[(blocks_of(n),)](out, x, n)
+"""
+
 
 def test_what_called_functions_do_counts_as_the_kernel_itself(tmp_path: Path) -> None:
     draft = drafted(tmp_path, CALLED, "total")
@@ -672,3 +693,7 @@ def test_what_called_functions_do_counts_as_the_kernel_itself(tmp_path: Path) ->
     assert arguments["bias"]["shape"] == ["n", "width"]
     assert "the extents of bias?" in draft
     assert "the host has (len(ends) * 2,)" in draft
+    # Names of what is called are not the kernel's.
+    assert "grid: [1]  # ? how many programs in x, y, z? the host has (blocks_of(n),)" in drafted(
+        tmp_path, SWAPPED, "copy"
+    )

@@ -71,6 +71,9 @@ def test_what_failed_is_never_the_best_and_is_not_asked_for_again(failure: float
         (lambda: ListSearch(FEW).tell({"threads": 1, "items": 2}, 1.0), "is not in the list of configurations"),
         (lambda: ListSearch(FEW).tell(FEW[0], "slow"), "'slow' is no result; tell a number, or None for"),  # type: ignore[arg-type]
         (lambda: ListSearch([{"tile": [2, 4]}]), r"tile = \[2, 4\]: cannot be compared; give a number"),  # type: ignore[dict-item]
+        (lambda: ListSearch([{"tile": ([2], 4)}]), r"tile = \(\[2\], 4\): cannot be compared"),  # type: ignore[dict-item]
+        (lambda: ListSearch(FEW).tell({**FEW[0], "items": [1]}, 1.0), "is not in the list"),  # type: ignore[dict-item]
+        (lambda: ListSearch(FEW).tell(FEW[0], 10**400), "is no result; tell a number"),
     ],
 )
 def test_a_wrong_list_and_an_unknown_configuration_are_named(wrong: Callable[[], object], message: str) -> None:

@@ -115,9 +115,10 @@ def tune_kernel(
     call = Call.of(given)
     goal = Goal.of(objective, objective_higher_is_better, objectives)
     has_limits = any(value is not None for value in (strategy_options or {}).values())
+    is_kept = store is not None or storage is not None  # for others: nothing kept there is set aside
     session = Session(
         call, restrictions, answer, 1e-6 if atol is None else atol, verify, observers, metrics, goal, quiet, verbose,
-        is_partial=has_limits or strategy not in (None, "brute_force"),
+        is_partial=not is_kept and (has_limits or strategy not in (None, "brute_force")),
     )  # fmt: skip
     request = _request(call, goal, given, ours)
     try:

@@ -101,7 +101,9 @@ class ChosenKnobs(ChosenSizes):
             return Knob((self.shapes.fixed[name],), self.shapes.fixed[name], remark="no knob: an extent of an argument")
         if is_of_template and self._bounds_a_window(name):
             return _of_a_window(knob, number)
-        return Knob(proposals.around(number), number) if number is not None and knob.question else knob
+        is_default = type(knob.default) is int and is_of_template  # which the launches, `f<128>`, may override
+        is_open = knob.question or (is_default and number != knob.default)
+        return Knob(proposals.around(number), number) if number is not None and is_open else knob
 
     def _as_built(self, name: str, knob: Knob) -> Knob:
         """A flag with the value that the draft assumes where types follow from it, or the host's build has it."""

@@ -221,10 +221,11 @@ class Facts:
         return {name: number for name, number in found.items() if number is not None}
 
     def _template_number(self, name: str, knob: Knob) -> int | None:
-        if not knob.question:
-            return None if isinstance(knob.default, bool | str) else knob.default
         number = self.launched.number(name)
-        return self.templates.instantiated(name) if number is None else number
+        number = self.templates.instantiated(name) if number is None else number
+        if number is not None or knob.question or isinstance(knob.default, bool | str):
+            return number
+        return knob.default
 
     @cached_property
     def launched(self) -> HostLaunches:

@@ -34,6 +34,7 @@ _OF_TYPES = re.compile(
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 MOST_FOLDERS, MOST_LETTERS = 4, 400_000  # that are found for missing headers; of the text with these: no library
 _OF_CPP = {".cpp", ".cc", ".cxx", ".C"}
+_ADVICE_FOR_CPP = "CUDA must end in .cu, HIP in .hip; C++ for the host is not supported: write the function in C"
 MOST_FLAGS = 12  # that may tell the types of arguments
 _MADE_NAME = re.compile(r"__global__\s+(?:[\w()]+\s+)*?void\s+(\w+)\s*\(([\w\s,]*)\)\s*\(")
 _LOOKED_FOR = (
@@ -63,8 +64,8 @@ class KernelFile:
         suffixes = {suffix for language in LANGUAGES.values() for suffix in language.suffixes}
         if source.suffix not in suffixes | _OTHER_SUFFIXES:
             known = f"{', '.join(sorted(suffixes))}, or in {', '.join(sorted(_OTHER_SUFFIXES))}"
-            of_cpp = "; C++ for the host is not supported: write the function in C" if source.suffix in _OF_CPP else ""
-            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {known}{of_cpp}")
+            advice = f"; {_ADVICE_FOR_CPP}" if source.suffix in _OF_CPP else ""
+            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {known}{advice}")
         try:
             whole = includes.text_of(source)
         except OSError as error:

@@ -49,10 +49,10 @@ class Reader:
         found = self.sum()
         sign, number = self._words[self.at : self.at + 2], self._words[self.at + 2 : self.at + 3]
         if found == {(): 1} and tuple(sign) == ("<", "<") and number and _NAME.fullmatch(number[0]):
-            (exponent, *more) = self._scope.named(number[0], self._depth + 1).items()
-            if not more and exponent[1] == len(exponent[0]) == 1:
+            exponent = [*self._scope.named(number[0], self._depth + 1).items()]
+            if len(exponent) == 1 and exponent[0][1] == len(exponent[0][0]) == 1:
                 self.at += 3
-                return atom(f"{POWER}{exponent[0][0]}")
+                return atom(f"{POWER}{exponent[0][0][0]}")
         if (
             found is None
             or tuple(sign) not in ((">", ">"), ("<", "<"))

@@ -93,7 +93,7 @@ class FamilyTable:
         self._query_of = {id(query.space): query for query in self._queries}
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code: dict[int, SizedCode] = {}
-        self._last_tiles: tuple[Sizes, Tiles | None] | None = None
+        self._last_tiles: tuple[tuple[Sizes, dict[str, str]], Tiles | None] | None = None
         self._exported, self._library, self._one_class = frozenset(exported.builds), library, one_class
         self._deployment = deployment
         self._problems = [problem for store in self._stores for problem in store.problems]
@@ -162,9 +162,9 @@ class FamilyTable:
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library tiles a problem; None if it does not report this. The last answer is kept, because a choice
         may need it twice."""
-        sizes, last = tuple(scope.sizes.values()), self._last_tiles
-        if last is None or last[0] != sizes:
-            last = self._last_tiles = sizes, products.tiles(self.spaces[0], scope, self.device)
+        problem, last = (tuple(scope.sizes.values()), dict(scope.types)), self._last_tiles
+        if last is None or last[0] != problem:
+            last = self._last_tiles = problem, products.tiles(self.spaces[0], scope, self.device)
         return last[1]
 
     @property

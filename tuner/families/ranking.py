@@ -75,7 +75,7 @@ class Ranking:
         was measured and the model predicts its time, too.
         """
         key = tuple(scope.sizes.values())
-        yield from self._ordered(self._recorded.get(key, []), scope, key, self._own_match)
+        yield from self._ordered(self._recorded.get(key, []), scope, key, self._own_match, self._own.launch_ms)
         if self._own.regret is not None:
             ranked = self._for_callers(self._own.ranked(scope), scope, self._own.launch_ms)
             if not self._is_fair(self._own, ranked, key):
@@ -117,13 +117,17 @@ class Ranking:
     def _at(self, forecast: Forecast, scope: Scope, sizes: Iterable[Sizes], match: Match) -> Iterator[Ranked]:
         """The configurations measured at each of these sizes in turn, fastest first."""
         for each in sizes:
-            yield from self._ordered([known for known in forecast.known if each in known.times], scope, each, match)
+            measured = [known for known in forecast.known if each in known.times]
+            yield from self._ordered(measured, scope, each, match, forecast.launch_ms)
 
-    def _ordered(self, measured: Iterable[Known], scope: Scope, sizes: Sizes, match: Match) -> Iterator[Ranked]:
-        """The configurations `measured` at these sizes, fastest first for calls at those of `scope`."""
+    def _ordered(
+        self, measured: Iterable[Known], scope: Scope, sizes: Sizes, match: Match, launch_ms: float | None
+    ) -> Iterator[Ranked]:
+        """The configurations `measured` at these sizes, with this launch overhead, fastest first for calls at those of
+        `scope`."""
         best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
         timed = sorted(((self._exact_time(known, sizes, best), known) for known in measured), key=lambda each: each[0])
-        for known in self._for_callers(timed, scope, self._own.launch_ms):
+        for known in self._for_callers(timed, scope, launch_ms):
             yield Ranked(known, match, sizes)
 
     def _for_callers(self, timed: Iterable[tuple[float, Known]], scope: Scope, launch_ms: float | None) -> list[Known]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tuner.quoting import shown
 from tuner.search.pool import Pool
@@ -61,13 +61,13 @@ class ListSearch:
                     "give each configuration a value for each parameter"
                 )
             for name, value in config.items():
-                if not isinstance(value, Hashable):
+                if not _is_comparable(value):
                     raise ValueError(
                         f"{name} = {shown(str(value))}: cannot be compared; give a number, string or tuple"
                     )
         self._pool = Pool({name: _values(config[name] for config in given) for name in names}, _tuples(given, names))
         self._model = PoolGP(self._pool, seed, (), block)
-        self._first = self._pool.rows_of(first)
+        self._first = self._pool.rows_of(config for config in first if all(map(_is_comparable, config.values())))
         self._results: dict[int, float] = {}  # by row, of those that did not fail
         self._lock = threading.Lock()
 
@@ -91,10 +91,10 @@ class ListSearch:
         """
         try:
             result = math.nan if value is None else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{shown(str(value))[:80]!r} is no result; tell a number, or None for a failure") from None
         with self._lock:
-            row = self._pool.find(config)
+            row = self._pool.find(config) if all(map(_is_comparable, config.values())) else None
             if row is None:
                 raise ValueError(f"{shown(str(dict(config)))} is not in the list of configurations")
             self._model.tell(row, (result,) if math.isfinite(result) else None)
@@ -107,6 +107,14 @@ class ListSearch:
         """The configuration with the lowest result so far; None if each that was told has failed."""
         with self._lock:
             return self._pool.config(min(self._results, key=self._results.__getitem__)) if self._results else None
+
+
+def _is_comparable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:  # also of a tuple that holds a list
+        return False
+    return True
 
 
 def _values(occurring: Iterable[Value]) -> list[Value]:

@@ -74,11 +74,13 @@ class IndexBounds:
             return self._product(self._remainders[only[0]][1], number=0)
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._alternatives:
             one, other = map(self.extents, self._alternatives[only[0]])
-            return one if one == other else None
+            if one is not None and one == other:
+                return one
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._clamped:
             products = (self._product(limit, number=0) for limit in self._clamped[only[0]])
             of_limits = {tuple(product) for product in products if product is not None}
-            return list(of_limits.pop()) if len(of_limits) == 1 else None
+            if of_limits:
+                return list(of_limits.pop()) if len(of_limits) == 1 else None
         found = self._extents.get(_key(index), set()) if _key(index) not in self._ambiguous else set()
         if not found and (last := self._with_lasts(index)) != index and _key(last) not in self._ambiguous:
             within = last.get((), 0) <= min(self._added.get(_key(last), {-1}))

@@ -393,7 +393,8 @@ class Indices:
             after = end = end + 1
             while body[end : end + 1] == ("else",):
                 end = _end_of_statement(body, end + 1)
-        names = {word for word in left if _NAME.fullmatch(word)}
+        pairs = zip(("", *left), left, strict=False)
+        names = {word for before, word in pairs if _NAME.fullmatch(word) and before != "."}
         opened = (at + 1 for at in range(after, end) if body[at] in self._arrays and body[at + 1 : at + 2] == ("[",))
         return any(not names.isdisjoint(body[at : matching(body, at)]) for at in opened)
 

@@ -65,15 +65,14 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
 
 def _of_tensor(scope: HostScope, name: str, steps: int) -> Allocation | None:
     """The memory of a tensor of PyTorch that a function makes or gets; None if it is unknown."""
-    if (asked := tensors.elements(scope, name)) is not None:
-        return Allocation(asked, "Tensor")
     for each in scope.function.assignments.get(name, ()):
         amount, like = tensors.made(scope.at(each.position), each.words)
         if amount is not None:
             return Allocation(amount, "Tensor")
         if like and like != [name]:
             return memory(scope.at(each.position), like, steps + 1)
-    return None
+    asked = tensors.elements(scope, name)
+    return None if asked is None else Allocation(asked, "Tensor")
 
 
 def _members(name: str) -> list[str]:

@@ -62,7 +62,7 @@ def is_temporary(launch: LaunchSite, words: Sequence[str]) -> bool:
     if len(words) != 1 or not function.declares(name) or name in function.parameters:
         return False
     end = matching(function.body, function.body.index("(", launch.position))
-    freed = [at for call in _FREEING for at, given in function.calls(call) if at > end and given == [[name]]]
+    freed = [at for call in _FREEING for at, given in function.calls(call) if at > end and given[:1] == [[name]]]
     return function.body[end:].count(name) == len(freed)
 
 

@@ -179,7 +179,9 @@ class PythonDraft:
         if self.roles.grid is not None and (extents := self.roles.grid.extents(self.roles.sizes)) is not None:
             return f"[{', '.join(word(self.roles.in_sizes(each)) for each in extents)}]"
         likely = program_grid.guessed(self.roles.node)
-        each = ", ".join(map(word, likely or ["1"]))
+        own = {"ceil_div", *(each.name for each in (*self.roles.function.constants, *self.roles.function.arguments))}
+        is_own = all(names_in(ast.parse(each)) <= own for each in likely or ())  # not of a function that it calls
+        each = ", ".join(map(word, (likely if is_own else None) or ["1"]))
         host = "" if self.roles.grid is None else " ".join(self.roles.grid.text.split())
         such = f"the host has {host}" if 0 < len(host) <= MOST_LETTERS else "such as ceil_div(n, BLOCK)"
         return f"[{each}]{asked(f'how many programs in x, y, z? {such}')}"

@@ -109,15 +109,16 @@ class PythonGrid:
         absent |= {n for n, v in usual.items() if isinstance(v, ast.Constant) and v.value is None} - self._known.keys()
         self.value = HostNames(launch.around, launch.line, absent).value
         for given, name in [*self._known.items()]:  # another name of what is passed: `HEAD = dim`
-            passed = launch.passed[name]
+            passed, seen = launch.passed[name], set[str]()  # `src, dst = dst, src` leads back to src
             while (
                 isinstance(passed, ast.Name)
+                and passed.id not in seen
                 and isinstance(other := self.value(passed), ast.Name)
                 and other is not passed
             ):
+                seen.add(passed.id)
                 passed = other
                 self._known.setdefault(other.id, self._known[given])
-
         for node in ast.walk(launch.around):  # of `b, n = x.shape`, x.shape[1] is n
             match node:
                 case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Attribute(attr="shape", value=array)):

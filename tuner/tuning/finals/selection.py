@@ -119,10 +119,11 @@ def select(
             continue
         admitted = [each for each in finalists if each.final.failure is None and entrants.admits(each.trial)]
         survivors = sum(finalist in admitted for finalist in finalists[: len(ranked)])
-        if survivors == len(ranked) or (survivors and not several):
+        is_led = not _has_lost_contenders(finalists, admitted)
+        if survivors == len(ranked) or (survivors and not several and is_led):
             best_first = sorted(admitted, key=lambda each: (-len(each.final.by_process), each.values(objectives)))
             rule = entrants.rule if sustained is None else None  # only the fastest has run back to back
-            may_follow = not several and not sustained
+            may_follow = not several and not sustained and is_led
             settled, compared = _repeated(final_round, worker, best_first, rule, runs, quick, may_follow, code)
             if compared is None or not entrants.admits(settled.order[0].trial):  # many runs may show that its bits vary
                 continue
@@ -136,6 +137,13 @@ def select(
             bits = {config_key(trial.config): final_round.bits_of(trial) for trial in trials}
             return Selection(settled.order, finals, runners, compared, settled.ties, settled.decided_by, bits)
     return Selection([], Finals())
+
+
+def _has_lost_contenders(finalists: Sequence[Finalist], admitted: Sequence[Finalist]) -> bool:
+    """Whether one that took part in all processes is not admitted, but others that did not, because of it, are."""
+    counts = [len(each.final.by_process) for each in admitted]
+    lasting = [each for each in finalists if len(each.final.by_process) == max(counts, default=0)]
+    return len({*counts}) > 1 and any(each not in admitted for each in lasting)
 
 
 def _again(

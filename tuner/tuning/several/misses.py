@@ -112,7 +112,7 @@ def warm_up(budget: str = "2m") -> Iterator[None]:
                 table = tables.setdefault(miss.kernel, TrialTable())
                 return bool(_tune(crews, miss, device, left / 2, table, Quiet(logger.info)))
             except TunerError as error:
-                warnings.warn(f"{miss.kernel}: not tuned: {error}", stacklevel=4)
+                warnings.warn(f"{miss.kernel}: not tuned: {error}", stacklevel=5)
                 return False
 
         with missed.handled(tune_now):

@@ -172,15 +172,14 @@ def dropped(
 ) -> list[Dropped | Untuned]:
     """Try the kernels of a family at a size in their order, each with a small `budget`, and return those to drop.
 
-    `until` is the time by `time.monotonic` after which no kernel is tried but the first. `history` has their trials at
-    other sizes, from this run and from the device's records; the new trials are added.
+    `until` is the time by `time.monotonic` after which no kernel is tried once one has a time. `history` has their
+    trials at other sizes, from this run and from the device's records; the new trials are added.
     """
     gone: list[Dropped | Untuned] = []
     trials = TrialTable()
     checked = {name: CheckedRequest.of(replace(request, budget=budget)) for name, request in requests.items()}
-    first = next(iter(checked.values()))
     for name, each in checked.items():
-        if each is not first and time.monotonic() > until:
+        if time.monotonic() > until and trials.best(sizes):
             gone.append(Untuned(name, sizes, NO_TIME))
             continue
         if hopeless := _hopeless(name, sizes, history):

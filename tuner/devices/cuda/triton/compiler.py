@@ -207,7 +207,7 @@ def _with_reason_first(error: str) -> str:
     show the first lines."""
     code, caret, reason = error.rpartition("^\n")
     first, _, lines = code.partition("\n")
-    return f"{first} {' '.join(reason.split())}\n{lines}{caret}".rstrip() if reason.strip() else error
+    return f"{first} {' '.join(reason.split())}\n{lines}{caret}".rstrip() if caret and reason.strip() else error
 
 
 def _crash(reply: dict[str, Any]) -> str:
