@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -68,31 +68,33 @@ class CoverTrials:
         """Tune at as many sizes as `seconds` allow, the most representative ones first. Returns their number."""
         share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
         count = 0
-        with self._look_ups(sizes[0]) as look_ups:
-            for count, size in enumerate(spread_out(sizes), 1):
-                self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
-                spaces = self.spaces.values() if look_ups is None else look_ups.kernels(size.sizes)
-                requests = requests_at(self.request, spaces, size.sizes)
-                for name in [*self._searched(requests, size.sizes, deadline)]:
-                    # At least one search, however long the trials took, because it opens the device.
-                    if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
-                        budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
-                        self.explore(name, replace(requests[name], budget=budget), size.sizes)
-                if time.monotonic() > deadline:
-                    break
+        in_order = spread_out(sizes)
+        for count, (size, spaces) in enumerate(zip(in_order, self._likely_first(in_order), strict=True), 1):
+            self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
+            requests = requests_at(self.request, spaces, size.sizes)
+            for name in [*self._searched(requests, size.sizes, deadline)]:
+                # At least one search, however long the trials took, because it opens the device.
+                if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
+                    budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
+                    self.explore(name, replace(requests[name], budget=budget), size.sizes)
+            if time.monotonic() > deadline:
+                break
         return count
 
-    @contextlib.contextmanager
-    def _look_ups(self, size: WeightedSize) -> Iterator[FamilyTable | None]:
-        """What look-ups know of the kernels, if there are several."""
-        if len(self.spaces) == 1:
-            yield None
-            return
-        checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
+    def _likely_first(self, sizes: Sequence[WeightedSize]) -> list[list[Space]]:
+        """For each of these sizes, the kernels in the order in which look-ups would choose them.
+
+        The device is closed again before anything is measured: one of exclusive use has one process at a time.
+        """
+        spaces = [*self.spaces.values()]
+        if len(spaces) == 1:
+            return [spaces for _ in sizes]
+        checked = CheckedRequest.of(next(iter(requests_at(self.request, spaces, sizes[0].sizes).values())))
+        task = checked.task
         with contextlib.closing(devices.open_device(checked.device_ids[0])) as device:
-            task = checked.task
             scope = task.space.operation.scope(task.sizes, task.options, device.language, device.limits, task.types)
-            yield FamilyTable(self.spaces.values(), device, scope, library=False, results=self.request.results)
+            look_ups = FamilyTable(spaces, device, scope, library=False, results=self.request.results)
+            return [look_ups.kernels(size.sizes) for size in sizes]
 
     def _searched(self, requests: Mapping[str, TuningRequest], sizes: dict[str, int], deadline: float) -> list[str]:
         """The kernels to search at a size.
