@@ -4,10 +4,11 @@
 
 Tunes each kernel at the sizes of `--near` with the budget `--trials` and short finals, in an empty store, from a copy
 of the space file that no shipped record or recording belongs to. Then it searches at `--size` with `--budget`
-evaluations, which knows what the store has by then, and continues with the budget `--truth`. At the end, the best that
-the few evaluations found, the best of all evaluations, and the configurations of the shipped records of that size are
-measured in the same rounds. Prints how fast the first is, relative to the fastest, and after which evaluation it was
-found. `--keep` appends all trials to a file, one search a line.
+evaluations, which knows what the store has by then. All this is done anew with each of `--seeds`; the last search
+continues with the budget `--truth`. At the end, the best that the few evaluations of each seed found, the best of all
+evaluations, and the configurations of the shipped records of that size are measured in the same rounds. Prints how fast
+the first ones are, relative to the fastest, and after which evaluation each was found. `--keep` appends all trials to a
+file, one search a line.
 
 With `--misled`, what was measured at the sizes of `--near` is turned around: what was slowest there is known as the
 fastest, without records. It prints after how many evaluations of the budget `--truth` a search at `--size` that knows
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--trials", default="60,10s", help="the budget at each size of --near")
     parser.add_argument("--budget", type=int, default=8, help="evaluations at --size that count")
     parser.add_argument("--truth", default="150,15s", help="the budget of the search for the best, at --size")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--sibling", metavar="DEVICE", help="whose times are known, instead of other sizes")
     parser.add_argument("--misled", action="store_true", help="turn what is known around")
@@ -81,31 +83,42 @@ def main() -> None:
 def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
     """Search, and measure the candidates again."""
     file = str(search_time.alone(search_time.ROOT / f"spaces/{kernel}.yaml", folder))
-    progress, trials = Quiet(lambda text: None), dict[str, list[Trial]]()
-
-    def request(size: str, budget: str) -> TuningRequest:
-        return TuningRequest(file, size, options.device, budget=budget, results=folder / "results", quick=True)
-
-    known = logged(file, kernel, options, folder / "results") if options.sibling else 0
+    progress, few, trials = Quiet(lambda text: None), dict[int, list[Trial]](), list[Trial]()
+    known = dict[int, str]()
     with Crews(progress.noted) as crews:
-        for near in [] if options.sibling else options.near:
-            trials[near] = tune_with(crews, request(near, options.trials), progress).trials
-            keep(options.keep, kernel, near, trials[near])
-        for budget in (str(options.budget), options.truth):
-            with explored(crews, CheckedRequest.of(request(options.size, budget)), progress) as search:
-                trials[budget] = search.trials
-        keep(options.keep, kernel, options.size, trials[options.truth])
-    few = trials[str(options.budget)]
-    candidates = [*best(few, OF_FEW), *best(trials[options.truth], OF_ALL), *recorded(kernel, options, OF_RECORD)]
+        for seed in options.seeds:
+            results = folder / f"results {seed}"
+            os.environ["TUNER_STATE"] = str(folder / f"state {seed}")  # so that no seed knows another's trials
+            how = {"device": options.device, "results": results, "quick": True, "seed": seed}
+            if options.sibling:
+                known[seed] = f"{logged(file, kernel, options, results)} known of {options.sibling}"
+            else:
+                counts = []
+                for near in options.near:
+                    before = tune_with(crews, TuningRequest(file, near, budget=options.trials, **how), progress).trials
+                    keep(options.keep, kernel, near, before)
+                    counts.append(f"{len(before)} at {near}")
+                known[seed] = ", ".join(counts)
+            budgets = [str(options.budget), *([options.truth] if seed == options.seeds[-1] else [])]
+            for budget in budgets:
+                request = CheckedRequest.of(TuningRequest(file, options.size, budget=budget, **how))
+                with explored(crews, request, progress) as search:
+                    few.setdefault(seed, search.trials)
+                    found = search.trials
+                keep(options.keep, kernel, options.size, found)
+            trials += found
+    candidates = [config for seed in options.seeds for config in best(few[seed], OF_FEW)]
+    candidates += [*best(trials, OF_ALL), *recorded(kernel, options, OF_RECORD)]
     chosen = [config for place, config in enumerate(candidates) if config not in candidates[:place]]
     times = beside(file, options, chosen)
-    found = min(range(len(best(few, OF_FEW))), key=times.__getitem__)
-    number = [trial.config for trial in few].index(chosen[found]) + 1
-    tried = ", ".join(f"{len(trials[size])} at {size}" for size in options.near if size in trials)
-    tried = tried or f"{known} known of {options.sibling}"
+    texts = []
+    for seed in options.seeds:
+        config = min(best(few[seed], OF_FEW), key=lambda config: times[chosen.index(config)])
+        time_ms, number = times[chosen.index(config)], [trial.config for trial in few[seed]].index(config) + 1
+        texts.append(f"{min(times) / time_ms:.2%} after evaluation {number} of {len(few[seed])} ({known[seed]})")
     return (
-        f"{min(times) / times[found]:.2%} of the best's speed after evaluation {number} of {len(few)} ({tried}); "
-        f"{times[found]:.5g} ms, the best of {len(trials[options.truth])} and of the records {min(times):.5g} ms"
+        f"of the best's speed, {'; '.join(texts)}; the best of {len(trials)} and of the records takes "
+        f"{min(times):.5g} ms"
     )
 
 
