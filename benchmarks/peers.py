@@ -1,6 +1,6 @@
 """The gallery's kernels beside libraries, and beside kernels that only move as many bytes.
 
-    python benchmarks/peers.py --results results --json peers.json --write docs/peers.md
+    python benchmarks/peers.py --results results --json peers.json --write docs/gallery.md
     python benchmarks/peers.py vector_add sum --device opencl --size tiny
 
 Each kernel is timed in the configuration that `tuner.load` finds and in its default, in the same rounds as the

@@ -127,7 +127,7 @@ def test_git_merges_the_records_that_two_members_of_a_team_commit(tmp_path: Path
     first, second = tmp_path / "first", tmp_path / "second"
     git(tmp_path, "init", "-q", "-b", "main", str(first))
     for kind in ("gitignore", "gitattributes"):
-        (text,) = blocks(TEXTS["docs/sharing.md"], kind)
+        (text,) = blocks(TEXTS["docs/exchange.md"], kind)
         (first / f".{kind}").write_text(text)
     git(first, "add", ".")
     git(first, "commit", "-qm", "project")

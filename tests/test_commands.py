@@ -96,7 +96,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "workplace"
     folder.mkdir()
     for page in (
-        "docs/own-kernel.md",
+        "docs/start.md",
         "docs/types.md",
         "docs/from-your-file.md",
         "docs/evaluate.md",

@@ -142,7 +142,8 @@ def python() -> str:
     """The public names of the package, and the searches."""
     public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
     parts = [
-        "`import tuner` provides these names. [Stability](../stability.md) says what they promise.",
+        "`import tuner` provides these names. "
+        "[Stability](../upgrading.md#stability-and-compatibility) says what they promise.",
         *(_function(f"tuner.{name}", value) for name, value in public.items() if inspect.isfunction(value)),
         f"## tuner.matmul\n\n{_block(type(tuner.matmul).__call__, 'matmul')}\n\n{_text(type(tuner.matmul))}",
         _member("matmul", "explain", type(tuner.matmul).explain),

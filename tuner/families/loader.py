@@ -71,7 +71,7 @@ def dispatch(
         one_class: Whether to run only configurations whose outputs have the same bits as those of the default. That is
             the default of the family's first kernel that is valid at a size. A record of this problem, device and
             toolchain says which bits are the same; without a record, the default runs. The library is then no
-            candidate. See docs/bits.md.
+            candidate. See docs/comparison.md.
         as_: How the program launches, as for `tune --as`: "isolated", "graph", "stream", "eager" or "cold". At a size
             with a record of tuning for this, its best configuration runs. Default: "isolated".
 

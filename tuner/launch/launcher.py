@@ -68,7 +68,7 @@ def load(
         strict: Load only an exact record, which is neither stale nor known to be wrong.
         same_bits_as: Load only a configuration whose outputs have the same bits as those of "default", of "record", or
             of a configuration, according to a record of this problem, device and toolchain. Without such a record, the
-            default or the configuration itself is loaded. See "Equal bits" in docs/bits.md.
+            default or the configuration itself is loaded. See "Equal bits" in docs/comparison.md.
         as_: How the program launches the kernel, as for `tune --as`: "isolated", "graph", "stream", "eager" or "cold".
             The result of tuning for this is preferred, and only that is an exact record. Default: "isolated".
         results: A folder of records, instead of the user's. The records that ship with tuner are read too.
