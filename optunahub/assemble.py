@@ -34,6 +34,7 @@ def assemble(folder: Path) -> Path:
         text = (HERE.parent / f"tuner/{module}.py").read_text(encoding="utf-8")
         text = re.sub(r"from tuner\.(?:search|space)\.(\w+) import", r"from .\1 import", text)
         text = text.replace("tuner.search.pool_gp", "pool_gp")
+        text = text.replace("from tuner.classes import dataclass", "from dataclasses import dataclass")
         text = text.replace("\n        from tuner.search import PoolGPSampler\n", LOADING)
         left = re.findall(r"^.*(?:from|import) tuner.*$", text, re.MULTILINE)
         assert not left, f"{name}.py needs more of tuner: {left}"

@@ -18,7 +18,7 @@ from helpers import ROOT
 
 # Lowest first. A folder is a room; a module beside the folders is one by itself. Those on one line may use each other.
 ORDER = [
-    ("errors", "languages", "lockless", "paths", "quoting", "version"),
+    ("classes", "errors", "languages", "paths", "quoting", "version"),
     ("space",),
     ("catalog", "drafting"),
     ("devices",),

@@ -1,7 +1,8 @@
 """Tables without imports: the languages of kernels, and the kinds of devices that run them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from tuner.classes import dataclass
 
 # Each kind is a package in devices/ with a BACKEND. A kernel runs on the first of these kinds that supports it.
 KINDS = (

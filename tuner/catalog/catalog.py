@@ -3,12 +3,12 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import paths
 from tuner.catalog import form_cache, kernel_names, known_files, project, wheels
 from tuner.catalog.folders import SUFFIXES, is_space, space_files
+from tuner.classes import dataclass
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot

@@ -5,11 +5,11 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 

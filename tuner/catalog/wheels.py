@@ -7,10 +7,10 @@ is done only to list kernels, and for names that are found nowhere else.
 import functools
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.catalog.project import safe
+from tuner.classes import dataclass
 
 GROUP = "tuner.spaces"
 

@@ -11,10 +11,10 @@ import os
 import pickle
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tuner.children.descriptors import identities
+from tuner.classes import dataclass
 
 LOST_CHANNEL = 97  # exit status of a process that can no longer answer
 NUMBER, SIZE = 16, 8  # bytes of the random number before an answer, and of the answer's length

@@ -8,13 +8,14 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.cli import output
 from tuner.cli.numbers import Whole
 from tuner.errors import RequestError

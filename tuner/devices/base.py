@@ -6,11 +6,12 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.forking import Isolation, NoIsolation

@@ -2,8 +2,9 @@
 
 import functools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from tuner.classes import dataclass
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _PROCESSORS = Path("/sys/devices/system/cpu")

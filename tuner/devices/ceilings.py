@@ -6,9 +6,10 @@ The theoretical rate is `tuner.devices.info.Peak`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
 
 COPY, READ, WRITE, FMA, TENSOR = "copy", "read", "write", "FMA", "tensor"

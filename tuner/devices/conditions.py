@@ -8,7 +8,9 @@ all defaults, as every trial was that is older than the name. Only other values 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tuner.classes import dataclass
 
 Value = int | float | str
 

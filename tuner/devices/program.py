@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.devices.base import Buffer, Device
 from tuner.devices.builds import figures
 from tuner.devices.builds.figures import Figures

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.devices.builds import equal_code
 from tuner.devices.builds.allowance import Allowance
 from tuner.devices.builds.compiler import Compiler

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class Zero:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(NamedTuple):
     """A launch of a series: the number of its run, its grid, and the scalars and structs that stand for others, by
     position."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel_tuner import util
 
+from tuner.classes import dataclass
 from tuner.door import results
 from tuner.door.calls.call import Call
 from tuner.door.results import Row

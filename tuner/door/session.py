@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from kernel_tuner import util
 
 from tuner import paths
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.door import observation, results, roles, spaces, verification
 from tuner.door.cache_file import CacheFile
 from tuner.door.calls import arguments as call_arguments

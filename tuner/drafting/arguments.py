@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner.classes import cached_property
 from tuner.drafting import by_value, objects, roles
 from tuner.drafting.polynomials import names_in
 from tuner.drafting.yaml_text import asked, name_of, remark, word
-from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 

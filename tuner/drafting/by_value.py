@@ -6,10 +6,10 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import cached_property, dataclass
 from tuner.errors import ExpressionError
-from tuner.lockless import cached_property
 from tuner.space import expressions, structs
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter

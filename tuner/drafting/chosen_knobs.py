@@ -6,13 +6,13 @@ import itertools
 import re
 from collections.abc import Collection, Sequence
 
+from tuner.classes import cached_property
 from tuner.drafting.arrays.blocks import Blocks
 from tuner.drafting.arrays.single_blocks import needed
 from tuner.drafting.chosen_sizes import OF_A_WINDOW, ChosenSizes
 from tuner.drafting.knobs import flags, proposals
 from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.polynomials import names_in
-from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
 from tuner.space.sources.prototype import Prototype

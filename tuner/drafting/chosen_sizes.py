@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Collection
 
+from tuner.classes import cached_property
 from tuner.drafting.expansion import expanded
 from tuner.drafting.facts import Facts
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.undeclared import undeclared
 from tuner.drafting.reached import extents_of_members
-from tuner.lockless import cached_property
 from tuner.space.sources.preprocessor import without
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)

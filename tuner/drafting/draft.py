@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from tuner.classes import cached_property
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
@@ -16,7 +17,6 @@ from tuner.drafting.references import DraftedReference
 from tuner.drafting.repeats import Repeats
 from tuner.drafting.yaml_text import asked, name_of, remark, word
 from tuner.errors import RequestError
-from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Prototype

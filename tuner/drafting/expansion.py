@@ -11,8 +11,8 @@ import functools
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.space.sources.definitions import is_outside
 from tuner.space.sources.prototype import is_type_word
 from tuner.space.sources.tokens import matching, words

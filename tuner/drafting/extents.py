@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tuner.classes import cached_property
 from tuner.drafting.array_counts import ArrayCounts
 from tuner.drafting.arrays import strides
 from tuner.drafting.drafted_grids import DraftedGrids
@@ -17,7 +18,6 @@ from tuner.drafting.polynomials import (
     quotient_of,
     written,
 )
-from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.classes import cached_property
 from tuner.drafting import by_value, fields, roles
 from tuner.drafting.arrays.choices import Choices
 from tuner.drafting.arrays.grids import Grids
@@ -23,7 +24,6 @@ from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.knobs.templates import Templates, is_type
 from tuner.drafting.reached import is_declared
 from tuner.languages import LANGUAGES
-from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources import includes
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes

@@ -7,8 +7,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import dataclass
 from tuner.drafting.knobs.proposals import is_size
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic

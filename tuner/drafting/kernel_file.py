@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tuner import paths
+from tuner.classes import cached_property
 from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
 from tuner.drafting.reached import pointers, reached, without_others
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
-from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES

@@ -6,8 +6,9 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tuner.classes import dataclass
 from tuner.drafting.fields import StructField, StructPointer
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.program import HostProgram

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tuner.classes import cached_property
 from tuner.drafting.yaml_text import asked, name_of
-from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 from tuner.space.sources.tokens import matching

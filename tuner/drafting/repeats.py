@@ -6,12 +6,12 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tuner.classes import cached_property
 from tuner.drafting.facts import Facts
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
 from tuner.drafting.yaml_text import name_of
-from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
 
 Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it

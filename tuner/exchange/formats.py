@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.exchange.exports.request import Export, ExportRequest
 from tuner.quoting import shown

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 from tuner.search import strategies

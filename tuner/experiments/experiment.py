@@ -1,9 +1,10 @@
 """Frozen dataclasses for an experiment file: a published series of measurements."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from tuner.classes import dataclass
 from tuner.space.config import Config
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation, Space

@@ -1,7 +1,8 @@
 """Frozen dataclasses for the results of a reproduction."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.experiments.experiment import Experiment, PublishedRow
 from tuner.space.config import Config

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tuner.classes import dataclass
 from tuner.errors import SpaceError, TrialError, TunerError, WorkerDied
 from tuner.experiments.experiment import PublishedRow
 from tuner.experiments.results import Measurement, RowResult

@@ -6,11 +6,12 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.devices import BACKENDS, Build, Device
 from tuner.devices.builds import bundles
 from tuner.devices.builds.bundles import ExportedBinary

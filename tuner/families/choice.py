@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tuner.classes import cached_property, dataclass
 from tuner.devices import Device
 from tuner.devices.builds import build_cache
 from tuner.devices.conditions import Conditions
@@ -20,7 +21,6 @@ from tuner.families.fallback import Fallback
 from tuner.families.forecast import Forecast
 from tuner.families.known import Knowledge, Known, distance
 from tuner.families.ranking import NEAR, Ranked, Ranking
-from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
 from tuner.space.deployments import ISOLATED, Deployment

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.space.config import Config
 from tuner.space.texts import config_text, size_text
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import cached_property, dataclass
 from tuner.errors import NoConfiguration
-from tuner.lockless import cached_property
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import lookup

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.catalog import catalog, kernel_names
 from tuner.catalog.folders import space_files
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 from tuner.space.model import Operation, Space

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import paths
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.quoting import quoted

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.classes import cached_property
 from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.families import model_files
 from tuner.families.known import Knowledge, Known, distance
-from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.library_tiles import LibraryTiles

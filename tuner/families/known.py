@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tuner.classes import cached_property
 from tuner.families.code import Code, SizedCode
-from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
 from tuner.space.config import Config, ConfigKey, config_key

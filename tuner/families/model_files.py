@@ -12,13 +12,12 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner import paths
+from tuner.classes import cached_property, dataclass
 from tuner.errors import RequestError
-from tuner.lockless import cached_property
 from tuner.prediction import array_file
 from tuner.prediction.array_file import ArrayFile
 from tuner.prediction.trained import FORMAT, VERSION, Trained

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from tuner.classes import cached_property
 from tuner.devices import Device
 from tuner.devices.product import HostTimes
 from tuner.families.known import Known, distance
-from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
 from tuner.space.scope import Scope

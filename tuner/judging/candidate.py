@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.errors import OptionError, RequestError
 from tuner.languages import LANGUAGES
 from tuner.quoting import shown

@@ -8,12 +8,13 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.errors import EnvironmentTrouble, OptionError, RequestError, WorkerDied
 from tuner.judging import candidate, sanitizer
 from tuner.judging.candidate import CandidateText

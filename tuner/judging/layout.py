@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.measure.answers.poison import INPUT_GUARD, OUTPUT_GUARD
 from tuner.space import operation, strides
 from tuner.space.chosen_types import dtype

@@ -7,11 +7,11 @@ import mmap
 import os
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.devices.base import Array
 from tuner.measure.answers.poison import INPUT_GUARD, OUTPUT_GUARD
 

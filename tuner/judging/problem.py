@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.devices.base import Array
 from tuner.errors import SpaceError
 from tuner.judging.comparison import ComparedRuns

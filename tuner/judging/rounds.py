@@ -8,10 +8,10 @@ import random
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.judging import memory
 from tuner.judging.comparison import ComparedRuns
 from tuner.judging.verdict import JudgedTimes, Refusal

@@ -9,11 +9,11 @@ import functools
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 from tuner.space.instance import Instance, checked

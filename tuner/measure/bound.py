@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError, SpaceError
 from tuner.space.dtypes import DType
 from tuner.space.values.tolerance import EPSILON, Tolerance

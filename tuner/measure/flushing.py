@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.devices import caches
 from tuner.measure.kernels.device_kernels import THREADS, Call, DeviceKernels
 

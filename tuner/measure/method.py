@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.classes import dataclass
 from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
 from tuner.space.deployments import ISOLATED, REPEATED, WORDS, Deployment

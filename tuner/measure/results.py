@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from statistics import median
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, TrialError

@@ -10,11 +10,12 @@ import ast
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.prediction import grid_trees
 from tuner.prediction.amounts import Array, Mask

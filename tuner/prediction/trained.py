@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.classes import cached_property, dataclass
 from tuner.errors import ExpressionError
-from tuner.lockless import cached_property
 from tuner.prediction import array_file
 from tuner.prediction.amounts import Array, Mask
 from tuner.prediction.array_file import ArrayFile

@@ -6,13 +6,13 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.catalog.matching import matching
+from tuner.classes import dataclass
 from tuner.devices.conditions import Conditions
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import quoted, shown

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.store import rates, verdicts
 from tuner.store.rates import Rates
 from tuner.tuning.finals.entrants import SLOW

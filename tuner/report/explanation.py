@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.report import bits, contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.report import bits, contenders, importance, landscape, noise, restrictions
 from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.report import noise
 from tuner.tuning.finals.entrants import FINALISTS

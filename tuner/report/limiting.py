@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.devices.builds.figures import FIGURE_NAMES, Figures, resident_blocks
 from tuner.report import roofline
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
+from tuner.classes import dataclass
 from tuner.space.texts import config_text, problem_text, short_size, types_text
 from tuner.store import verdicts
 from tuner.store.record import Record

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.measure.process.task import Task
 from tuner.report import landscape

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tuner.classes import dataclass
 
 if TYPE_CHECKING:
     from tuner.space.config import Value

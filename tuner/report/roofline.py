@@ -5,9 +5,9 @@ Williams, Waterman, Patterson: Roofline: An Insightful Visual Performance Model 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.devices.ceilings import COPY
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.devices.conditions import Conditions

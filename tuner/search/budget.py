@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
 

@@ -7,7 +7,6 @@ matrix products.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy.linalg import cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
+from tuner.classes import dataclass
 from tuner.search.pool import Pool
 from tuner.space.config import Value
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError, SpaceError
 from tuner.search import intervals
 from tuner.search.derived import Derived, holds

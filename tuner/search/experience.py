@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.classes import dataclass
 from tuner.search.pool import Pool
 from tuner.space.config import Config, ConfigKey, Value, config_key
 

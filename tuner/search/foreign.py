@@ -6,7 +6,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TypeVar
 
 from tuner import paths
 from tuner.children.child import Child
+from tuner.classes import dataclass
 from tuner.search.pool import Pool
 from tuner.search.proposer import Exhausted, FixedOrder, Proposer
 

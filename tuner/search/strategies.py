@@ -6,11 +6,11 @@ import difflib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import OptionError
 from tuner.quoting import quoted
 from tuner.search.budget import UNLIMITED, Budget

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.space.config import Config
 from tuner.space.texts import config_text, problem_text
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from tuner.classes import dataclass
 
 if TYPE_CHECKING:
     from tuner.space.expressions import Expression

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.space import chosen_types, parsing
 from tuner.space.chosen_types import Types

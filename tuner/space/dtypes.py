@@ -2,12 +2,11 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tuner.lockless import cached_property
+from tuner.classes import cached_property, dataclass
 
 Kind = Literal["real", "complex", "integer", "boolean"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import cached_property, dataclass
 from tuner.errors import ExpressionError, SpaceError
-from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
 from tuner.space import operation, structs
 from tuner.space.argument import Argument

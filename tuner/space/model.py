@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import cached_property, dataclass
 from tuner.errors import ExpressionError
 from tuner.languages import ALGORITHMS, PYTHON_LANGUAGES, PythonLanguage, compilers
-from tuner.lockless import cached_property
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
 from tuner.space import structs

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import cached_property, dataclass
 from tuner.errors import ExpressionError
-from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.paths import read_text
 from tuner.quoting import quoted, shown

@@ -15,10 +15,10 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import shown
 

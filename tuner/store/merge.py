@@ -7,11 +7,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import shown

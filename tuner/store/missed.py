@@ -14,11 +14,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.devices.conditions import Conditions
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tuner.classes import dataclass
 from tuner.devices.ceilings import CACHES, COPY, FMA, READ, TENSOR, WRITE, Ceilings
 from tuner.space import chosen_types, operation
 from tuner.space.instance import nominal

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, field, fields
 from typing import TYPE_CHECKING, Any
 
-from tuner.lockless import cached_property
+from tuner.classes import cached_property, dataclass
 from tuner.space.config import Config
 from tuner.space.deployments import CACHES, ISOLATED, Deployment
 from tuner.space.values.forms import NOTICES

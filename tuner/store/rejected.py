@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.classes import cached_property
 from tuner.devices.conditions import Conditions
 from tuner.errors import RequestError
-from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import config_text, full_problem_text

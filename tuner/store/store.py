@@ -8,11 +8,12 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner import paths
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space.config import config_key

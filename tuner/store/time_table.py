@@ -6,13 +6,13 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.classes import cached_property, dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
-from tuner.lockless import cached_property
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.deployments import CACHES, GRAPH, ISOLATED, Deployment
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tuner.classes import dataclass
 
 if TYPE_CHECKING:
     from tuner.store.record import Record

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
 from tuner.quoting import quoted

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.errors import DeviceError, RequestError
 from tuner.measure.results import Finals

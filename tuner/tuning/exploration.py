@@ -9,10 +9,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError

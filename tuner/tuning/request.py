@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
+from tuner.classes import dataclass
 from tuner.errors import NoConfiguration, OptionError, OutOfMemory
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.task import Task

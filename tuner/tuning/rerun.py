@@ -3,12 +3,13 @@
 import functools
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.devices import Device
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import DeviceError, TrialError, WorkerDied

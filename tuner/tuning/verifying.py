@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.errors import DeviceError, EnvironmentTrouble, RequestError
 from tuner.measure.method import Method
 from tuner.space import deployments

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.cli import output
 from tuner.errors import RequestError
 

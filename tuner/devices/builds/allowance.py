@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from tuner.classes import dataclass
 
 MEMORY_SHARE = 0.75  # share of the memory for all builders together
 LEAST_MEMORY = 1 << 30  # bytes for each builder

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.builds.headers import Headers
 from tuner.devices.builds.interface import Interface

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.devices.builds.build import Needs, needs_from, needs_json
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown

@@ -11,8 +11,9 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from tuner.classes import dataclass
 
 # A younger file may change again without a new time stamp, because some file systems count in 2 s.
 SETTLED_NS = 2_000_000_000

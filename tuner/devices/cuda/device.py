@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.classes import cached_property
 from tuner.devices import forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
@@ -34,7 +35,6 @@ from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.languages import ALGORITHMS
-from tuner.lockless import cached_property
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
 from tuner.space.step import Geometry

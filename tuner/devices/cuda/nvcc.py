@@ -5,11 +5,11 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.devices.builds.build import Build
 from tuner.devices.builds.compiler import missing_kernel
 from tuner.devices.builds.headers import Headers

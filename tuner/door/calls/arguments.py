@@ -5,12 +5,13 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.door.calls.call import ELSEWHERE, Call
 from tuner.errors import RequestError
 from tuner.space.dtypes import DTYPES

@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from kernel_tuner import util
 
+from tuner.classes import dataclass
 from tuner.door.calls import script_functions
 from tuner.errors import RequestError
 from tuner.quoting import quoted

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from kernel_tuner import util
 
+from tuner.classes import dataclass
 from tuner.door.calls.call import Call
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import described

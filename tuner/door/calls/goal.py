@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernel_tuner.util import get_objective_defaults
 
+from tuner.classes import dataclass
 from tuner.door.calls.call import ELSEWHERE
 from tuner.errors import RequestError
 from tuner.measure.method import Objective

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.drafting.polynomials import Monomial, Polynomial
 
 MOST_PLANES = 64  # two halves may be something else

@@ -11,8 +11,8 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.drafting.arrays import planes
 from tuner.drafting.arrays.bounds import IndexBounds, in_order
 from tuner.drafting.arrays.indices import AXES, Indices

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host import tensors
 from tuner.drafting.host.program import HostFunction

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from tuner.classes import dataclass
 
 
 @dataclass(frozen=True)

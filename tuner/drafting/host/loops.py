@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.drafting.host.uses import spelled
 from tuner.space.sources.tokens import matching

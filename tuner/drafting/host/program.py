@@ -6,11 +6,11 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tuner.classes import cached_property, dataclass
 from tuner.drafting.expansion import expanded, split_arguments
 from tuner.drafting.knobs import proposals
-from tuner.lockless import cached_property
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import is_type_word

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.drafting.expansion import split_arguments
 from tuner.drafting.fields import SHARED, StructField, StructPointer
 from tuner.drafting.host import tensors

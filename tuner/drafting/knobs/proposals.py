@@ -7,8 +7,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import dataclass
 from tuner.space.sources.definitions import is_outside
 
 MOST_OF_A_FILTER = 32  # elements along an axis

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from tuner.classes import cached_property
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.reached import enumerators
-from tuner.lockless import cached_property
 from tuner.space.sources.prototype import Parameter, Prototype
 
 

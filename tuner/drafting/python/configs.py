@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeGuard
 
+from tuner.classes import dataclass
 from tuner.drafting.python.config_lists import Config, ConfigLists
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_names import HostNames

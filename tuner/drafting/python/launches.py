@@ -6,10 +6,10 @@ import ast
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.drafting.python.host_names import HostNames, defaults
 from tuner.drafting.python.syntax import names_in, translated
 from tuner.errors import TunerError

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
+from tuner.classes import cached_property
 from tuner.drafting.python import configs, launches, usage
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_shapes import HostShapes
@@ -13,7 +14,6 @@ from tuner.drafting.python.inlining import inlined
 from tuner.drafting.python.likely_extents import LikelyExtents
 from tuner.drafting.python.pointers import Pointers
 from tuner.drafting.python.syntax import filled
-from tuner.lockless import cached_property
 from tuner.space.jit.absence import absent
 from tuner.space.jit.function import JitFunction, JitParameter
 

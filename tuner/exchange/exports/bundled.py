@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.devices.builds.build import Build
 from tuner.devices.program import Built, build
 from tuner.errors import RequestError, TrialError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.quoting import shown
 from tuner.space.parsing import problem_words
 from tuner.space.texts import problem_text

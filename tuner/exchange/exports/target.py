@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError

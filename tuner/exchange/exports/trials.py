@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tuner import devices, paths, quoting
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.exchange.exports.target import Problem, TargetDevice, stored_devices

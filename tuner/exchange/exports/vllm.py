@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, Target, choose_target

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.exchange.interop import kernel_tuner_files, provenance, t1, t4
 from tuner.exchange.interop.provenance import Statements

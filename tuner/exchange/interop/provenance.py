@@ -6,12 +6,13 @@ with which they were not measured.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space import chosen_types, parsing

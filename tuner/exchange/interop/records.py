@@ -4,10 +4,10 @@ import datetime
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.errors import RequestError, SpaceError
 from tuner.exchange.interop import provenance
 from tuner.exchange.interop.provenance import Provenance, Statements

@@ -8,10 +8,11 @@ import math
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner import devices, paths
+from tuner.classes import dataclass
 from tuner.errors import RequestError, TunerError
 from tuner.exchange.sharing import index
 from tuner.exchange.sharing.files import Damaged

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tuner.classes import dataclass
 from tuner.devices.product import Matrices
 
 CONTIGUOUS, TRANSPOSED, STRIDED, OTHER = "contiguous", "transposed", "strided rows", "other strides"

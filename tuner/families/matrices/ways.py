@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import MatrixProduct

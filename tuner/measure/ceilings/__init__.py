@@ -8,9 +8,9 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from statistics import median
 
+from tuner.classes import dataclass
 from tuner.devices.base import Device
 from tuner.devices.ceilings import CACHES, FMA, MEMORY, TENSOR, Ceiling, Ceilings
 from tuner.errors import DeviceError, TrialError

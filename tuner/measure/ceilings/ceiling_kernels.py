@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.devices.base import Array, Device
 from tuner.devices.ceilings import COPY, READ, WRITE
 from tuner.devices.info import DeviceInfo

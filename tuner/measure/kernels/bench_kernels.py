@@ -1,11 +1,11 @@
 """The kernels of `bench_kernels.cu`, which prepare and check the arrays of a workbench on the device."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.devices.base import GUARD, Buffer, Device
 from tuner.measure.bound import Bound
 from tuner.measure.kernels.device_kernels import BENCH, Call, DeviceKernels

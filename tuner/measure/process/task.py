@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import WorkerDied
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.quoting import shown

@@ -7,10 +7,10 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from tuner.classes import dataclass
 from tuner.errors import WrongResult
 from tuner.measure.timing.deployed import Deployed
 from tuner.space.deployments import ISOLATED, REPEATED, Deployment

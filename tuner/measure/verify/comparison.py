@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import WrongResult
 from tuner.measure.bound import Bound
 from tuner.space import dtypes

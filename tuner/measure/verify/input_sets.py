@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.devices import environment
 from tuner.errors import DeviceError
 from tuner.measure.bound import Bound, bound

@@ -11,11 +11,11 @@ import functools
 import os
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError, SpaceError
 from tuner.measure.answers import poison, python_calls
 from tuner.measure.bound import Bound

@@ -9,10 +9,10 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.quoting import plain
 from tuner.report.pages import vega
 from tuner.report.pages.vega_lite import theme

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from tuner.classes import dataclass
 
 Spec = dict[str, Any]
 MOST_TICKED = 50.0  # ratio of a logarithmic axis's ends up to which its ticks are not only powers of ten

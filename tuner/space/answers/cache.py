@@ -10,10 +10,11 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+
+from tuner.classes import dataclass
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,10 +6,10 @@
 import ast
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.quoting import quoted, shown
 from tuner.space.expressions.evaluator import (

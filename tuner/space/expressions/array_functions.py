@@ -8,11 +8,11 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES

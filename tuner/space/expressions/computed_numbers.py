@@ -6,9 +6,10 @@ Only its own process has the functions. It sends the values with each configurat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.space.expressions import CallExpression
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.quoting import shown
 from tuner.space import expressions

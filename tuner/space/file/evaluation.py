@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import chosen_types

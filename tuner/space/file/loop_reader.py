@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.quoting import quoted, shown
 from tuner.space import structs
 from tuner.space.argument import Argument

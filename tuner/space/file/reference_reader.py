@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.quoting import quoted, shown

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.space.jit import part
 
 

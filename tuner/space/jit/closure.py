@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.classes import dataclass
 from tuner.errors import SpaceError
 from tuner.quoting import shown
 from tuner.space import snapshot

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.space.jit import part
 from tuner.space.jit.absence import absent
 

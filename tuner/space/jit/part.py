@@ -11,7 +11,8 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from tuner.classes import dataclass
 
 MOST_CACHED = 256
 EVERYTHING = "*"  # the name for all statements

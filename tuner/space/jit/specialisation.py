@@ -6,11 +6,11 @@ Triton compiles other code for each of these, and a launch that breaks an assump
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.space.argument import Argument
 from tuner.space.instance import DIVISOR
 from tuner.space.jit.function import JitParameter

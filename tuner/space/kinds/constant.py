@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
 from tuner.space.dtypes import DTYPES
 

@@ -5,9 +5,9 @@ Source of the formats: OpenCL Specification, Image Format Descriptor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.space.argument import Key, Kind
 from tuner.space.kinds.texture import Texture
 

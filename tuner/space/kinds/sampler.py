@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.space.argument import Key, Kind
 from tuner.space.kinds.texture import Texture
 

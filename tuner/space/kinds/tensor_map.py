@@ -6,10 +6,11 @@ Source of the limits: CUDA driver API, Tensor Map Object Management, cuTensorMap
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.space import chosen_types
 from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
 from tuner.space.dtypes import DTYPES

@@ -7,9 +7,10 @@ Capability (linear memory).
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.space import chosen_types
 from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
 from tuner.space.dtypes import DTYPES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.space.sources.source import GUARD
 
 _TOKEN = re.compile(

@@ -11,8 +11,8 @@ import bisect
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.space.sources.includes import blanked
 
 _DIRECTIVE = re.compile(

@@ -9,8 +9,9 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import dataclass
 from tuner.space.sources.cuda_tokens import CLOSE, WORDS, brackets, tokens
 
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(.*)", re.DOTALL)

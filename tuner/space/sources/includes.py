@@ -5,10 +5,11 @@ import functools
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.errors import SpaceError
 from tuner.quoting import shown
 from tuner.space import snapshot

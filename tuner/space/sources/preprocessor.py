@@ -10,8 +10,8 @@ import ast
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.space.expressions import evaluator
 from tuner.space.sources.includes import without_comments

@@ -6,8 +6,9 @@ type that is a macro or a typedef, parameters under an #if), it is None here, an
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tuner.classes import dataclass
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.tokens import angle_end, definitions, matching, split, words

@@ -7,11 +7,11 @@ import functools
 import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError, GeometryError
 from tuner.space import dtypes, kinds, loops, snapshot
 from tuner.space.argument import Argument

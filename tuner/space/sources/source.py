@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.classes import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tuner.classes import dataclass
 from tuner.quoting import shown
 from tuner.space import structs
 from tuner.space.argument import Argument, Field

@@ -8,11 +8,11 @@ that every machine rounds alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.values.elements import Elements
 

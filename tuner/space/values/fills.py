@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import expressions, snapshot

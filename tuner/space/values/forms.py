@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tuner.classes import dataclass
 from tuner.space.texts import config_text
 from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.space.expressions.function_names import named
 
 _P = inspect.Parameter

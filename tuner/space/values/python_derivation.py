@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.space.expressions import Expression
 from tuner.space.values.python_function import PythonFunction

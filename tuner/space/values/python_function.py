@@ -9,9 +9,9 @@ import ast
 import inspect
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.classes import dataclass
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.quoting import quoted, shown
 

@@ -6,11 +6,12 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import (
     DeviceError,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from tuner.classes import dataclass
 from tuner.space.config import Config
 from tuner.store.verdicts import Interval
 

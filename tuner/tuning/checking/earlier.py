@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.errors import NoConfiguration, SpaceError
 from tuner.quoting import shown
 from tuner.space import identity

@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 

@@ -7,10 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.errors import OptionError, TunerError
 from tuner.measure.process import channel
 from tuner.measure.remote.remote_device import Lost

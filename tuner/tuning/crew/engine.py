@@ -9,9 +9,9 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.measure.remote.relay import ENDED
 from tuner.measure.remote.remote_device import Lost
 from tuner.quoting import shown

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tuner.classes import dataclass
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.results import Final
 from tuner.store import verdicts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.space.default import declared_or_first
 from tuner.space.deployments import CACHES
 from tuner.store import rejected

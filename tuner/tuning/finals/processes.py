@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median, stdev
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, ratio
 
 if TYPE_CHECKING:

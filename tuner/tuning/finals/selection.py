@@ -6,9 +6,10 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
 from tuner.measure.results import Finals
 from tuner.measure.timing.clock import QUICK_SECONDS

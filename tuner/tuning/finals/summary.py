@@ -7,9 +7,9 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.method import Method

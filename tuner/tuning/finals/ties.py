@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from tuner.classes import dataclass
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import config_text
 from tuner.space.values import bit_classes

@@ -3,12 +3,12 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from optuna.storages.journal._storage import JournalOperation, JournalStorageReplayResult
 from optuna.trial import FrozenTrial
 
+from tuner.classes import dataclass
 from tuner.space.config import config_key
 from tuner.tuning.ledger.stored_trial import is_number
 

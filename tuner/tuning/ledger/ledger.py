@@ -17,13 +17,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 # Another thread may be importing Optuna. Importing parts of it meanwhile would deadlock, so import it as a whole first.
 import optuna  # noqa: F401
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.space.config import Config, ConfigKey, config_key

@@ -4,7 +4,7 @@ import ast
 import contextlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 
 from tuner import paths
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.measure.method import PROTOCOL, STANDARD, Method, peculiarity
 from tuner.space.config import ConfigKey, Value, config_key

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from statistics import median
 
+from tuner.classes import dataclass
 from tuner.measure.method import Method, objective_values
 from tuner.measure.results import Outcome
 from tuner.space.config import Config

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner import paths
 from tuner.catalog import kernel_names
+from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.search.experience import Experience
 from tuner.space.config import Config, ConfigKey, config_key

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.devices.conditions import Conditions
 from tuner.errors import RequestError
 from tuner.space.config import Config

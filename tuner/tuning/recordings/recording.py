@@ -11,11 +11,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.classes import dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, Outcome

@@ -7,10 +7,11 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.errors import LaunchError, NoConfiguration, WorkerDied
 from tuner.families.choice import FamilyTable
 from tuner.measure.process.attempts import with_retries

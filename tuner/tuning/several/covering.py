@@ -8,11 +8,11 @@ builds (V. Chvatal, A Greedy Heuristic for the Set-Covering Problem, Mathematics
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import dataclass
 from tuner.space.config import Config
 from tuner.space.size_lists import WeightedSize
 from tuner.tuning.several.table import Pair

@@ -11,9 +11,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tuner import devices
+from tuner.classes import dataclass
 from tuner.errors import DeviceError, RequestError
 from tuner.families import family
 from tuner.quoting import quoted

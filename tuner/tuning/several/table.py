@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Outcome
 from tuner.prediction import launch_overhead

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from tuner.classes import dataclass
 from tuner.devices.builds.build import Build
 from tuner.devices.cuda.blas import cublas_tiles, gemm
 from tuner.devices.cuda.common import CudaCompiler

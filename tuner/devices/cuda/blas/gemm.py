@@ -6,9 +6,9 @@ import ctypes
 import functools
 import importlib.util
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tuner.classes import dataclass
 from tuner.devices.product import MatrixProduct
 from tuner.space.routines import ROUTINES
 

@@ -6,9 +6,10 @@ A disagreement is reported only if the text proves it.
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tuner.classes import dataclass
 from tuner.errors import SpaceError
 from tuner.quoting import shown
 from tuner.space import expressions, loops
