@@ -78,6 +78,7 @@ BAD_REQUESTS = {
     ("merge", "nothing"): "name a folder of results, or a file *.jsonl of one",
     ("validate", "nowhere.yaml"): "there is no such file; name a YAML file",
     ("validate", "spaces/sgemm/03_naive.yml"): "there is no such file; did you mean spaces/sgemm/03_naive.yaml?",
+    ("show", "spaces/sgemm/03_naive.yamll"): "there is no such kernel; did you mean spaces/sgemm/03_naive.yaml?",
     ("new", "kernels/sgemm/03_naiv.cu"): "No such file or directory; did you mean kernels/sgemm/03_naive.cu?",
     ("list", "extra", "more"): "more",
     ("list", "nothing such"): "no kernel has 'nothing such' in its name or title; `tune list` lists all",

@@ -111,7 +111,9 @@ def test_functions_get_what_kernel_tuner_passes_and_constraints_are_taken() -> N
             scale(restrictions=restriction)
 
 
-def test_only_configurations_that_are_valid_now_are_rows_whatever_was_measured_before(tmp_path: Path) -> None:
+def test_rows_are_of_configurations_that_are_valid_now_and_that_a_limit_allows_whatever_was_measured_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for cache in (None, tmp_path / "cache"):
         scale(cache=cache)
         for given in ({"restrictions": ["unroll != 4"]}, {"parameters": {"unroll": [1, 3], "width": [0]}}):
@@ -119,6 +121,10 @@ def test_only_configurations_that_are_valid_now_are_rows_whatever_was_measured_b
             assert rows
             assert env["best_config"] in rows
             assert all(row["unroll"] != 4 for row in rows)
+        limited = {"strategy": "random_sample", "strategy_options": {"max_fevals": 2}, "quiet": False}
+        assert len(scale(cache=cache, **limited)[0]) == 2
+    assert f"the 7 rows of {cache}.json stay there, but what the strategy chooses" in capsys.readouterr().err
+    assert len(json.loads((tmp_path / "cache.json").read_text())["cache"]) == 7
 
 
 def test_a_call_resumes_with_other_drawn_numbers_but_not_with_other_indices() -> None:

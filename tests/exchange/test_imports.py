@@ -321,6 +321,10 @@ def test_a_file_without_a_time_says_what_it_is(name: str, tune: Tune, tmp_path: 
         (t4([{"name": "time", "value": 1e-320, "unit": "ms"}]), "no configuration with a time: none of the "),
         (t4(5), "no configuration with a time: none of the "),
         (t4([], objectives=5, times=5), "no configuration with a time: none of the "),
+        (
+            t4([{"name": "time", "value": 5}], configuration={"time": 2}),
+            "the parameter 'time' has the name under which a cache holds the time of a configuration; rename it",
+        ),
     ],
 )
 def test_a_t4_file_with_an_odd_time_is_one_message(content: bytes, message: str, tune: Tune, tmp_path: Path) -> None:

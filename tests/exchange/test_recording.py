@@ -56,6 +56,18 @@ def test_kernel_tuner_reads_what_is_written(tmp_path: Path) -> None:
     assert type(data["cache"]["128,4,row"]["__error__"]).__name__ == "CompilationFailedConfig"
 
 
+def test_a_parameter_keeps_its_values_where_a_figure_has_its_name(tmp_path: Path) -> None:
+    entries = {
+        (32,): recording.Entry(1.0, (1.0,), None, {"registers": 40}),
+        (64,): recording.Entry(None, (), "compile"),
+    }
+    made = recording.Recording("k", "d", {"registers": (32, 64)}, entries, [1])
+    recording.write(tmp_path / "made.json", made)
+    assert recording.read(tmp_path / "made.json").entries.keys() == entries.keys()
+    with pytest.raises(RequestError, match="the parameter 'time' has the name under which a cache holds the time"):
+        recording.write(tmp_path / "other.json", recording.Recording("k", "d", {"time": (32, 64)}, entries, [1]))
+
+
 def cut(text: str, entries: int) -> str:
     """`text` as Kernel Tuner leaves it after so many entries."""
     return "\n".join(text.splitlines()[: text.splitlines().index('"cache": {') + 1 + entries])

@@ -210,6 +210,7 @@ def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> R
     aliases |= {entry.name: entry.name for entry in entries}
     near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all kernels, `tune --help` all verbs"
+    hint = paths.advice(Path(kernel), SUFFIXES, hint)
     if kernel == "tune":
         hint = "tuning needs no verb: write `tune KERNEL SIZE`"
     elif os.path.isfile(kernel) and not kernel.endswith(SUFFIXES):

@@ -41,6 +41,9 @@ from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 UNOPTIMISED = "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3'] to have it"
+CHOSEN_ANEW = (
+    "the {count} rows of {path} stay there, but what the strategy chooses is measured again, and only that is returned"
+)
 CONTENT_IS_NEEDED = (
     "some configurations are right only if their outputs hold what the script passes: all are measured again, on "
     "restored outputs"
@@ -68,7 +71,8 @@ class Session:
     ) -> tuple[list[Row], dict[str, Any]]:
         """Tune, and return rows and environment. `request` lacks the kernel.
 
-        cache: the file of earlier rows. With a `store` they are measured again, because its record needs them.
+        cache: the file of earlier rows. With a `store` they are measured again, because its record needs them; so is
+            what a strategy or a limit chooses, because the search must be free to choose what the file has.
         store: the folder that keeps the space; a temporary one if None.
         """
         began = time.perf_counter()
@@ -88,8 +92,10 @@ class Session:
             if cache is not None:
                 with crews.on(checked.task, checked.device_ids) as crew:
                     device, file = crew.device, CacheFile(cache, self.call, crew.device.name)
-                    is_read = not request.fresh and store is None
+                    is_read = not request.fresh and store is None and not self.is_partial
                     cached = self._valid(file.rows, checked.task.space, crew.scope) if is_read else {}
+                if self.is_partial and file.rows:
+                    display.noted(CHOSEN_ANEW.format(count=len(file.rows), path=file.path))
                 file.begin([self.goal.objective])
                 # What is wrong on poisoned outputs may be right on restored ones: it is not known until the end.
                 keep = functools.partial(_add_right, file) if poisoned else file.add

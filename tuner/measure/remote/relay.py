@@ -51,7 +51,7 @@ class _Pipe:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", STATION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-P", "-m", STATION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         self._asked: dict[int, Future[str]] = {}
         self._numbers, self._writing, self._has_ended = itertools.count(), threading.Lock(), False

@@ -20,7 +20,7 @@ from tuner.classes import dataclass
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, Outcome
-from tuner.quoting import shown
+from tuner.quoting import quoted, shown
 from tuner.space.config import Config, Value
 from tuner.space.model import Space
 from tuner.space.values import bit_classes
@@ -34,6 +34,7 @@ FORBIDDEN = "InvalidConfig"  # Kernel Tuner's name of a combination of values th
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; any other failure is RuntimeFailedConfig
 _NAMES = (*_FAILURES.values(), "RuntimeFailedConfig", FORBIDDEN)
 _NO_CONFIGURATION = "no configuration"  # the reason of the FORBIDDEN entries that tuner writes
+_RESULTS = ("time", "times", "__error__")  # members of an entry, beside its parameters
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
 COSTS = {BUILD: "compile_time", VERIFY: "verification_time", MEASURE: "benchmark_time"}  # stage: Kernel Tuner's name
 VARYING = -1  # in place of the number of a class of equal bits: they differ from run to run
@@ -184,12 +185,13 @@ def files(folder: Path, stem: str = "") -> list[Path]:
 
 
 def read(path: Path) -> Recording:
-    """The recording in a .json or .json.gz file. Raises RequestError if the file cannot be read, or no configuration in
-    it succeeded."""
+    """The recording in a .json or .json.gz file. Raises RequestError if the file cannot be read, no configuration in it
+    succeeded, or a parameter has the name of a result."""
     text = jsonfile.text(path)
     header, member, objects = jsonfile.parts(text)
     form = _FORMS.get(member or "")
     recording = _from_cache(*(header, objects) if form is None else form(shown(path), header, objects))
+    _check_names(path, recording.parameters, "rename it in the file")
     if not any(entry.time_ms is not None for entry in recording.entries.values()):
         raise RequestError(f"{shown(path)}: {jsonfile.why_no_time(text, member, objects)}")
     return recording
@@ -198,8 +200,10 @@ def read(path: Path) -> Recording:
 def write(path: Path, recording: Recording) -> None:
     """Write `recording` as a cache file that Kernel Tuner's simulation mode reads, compressed if `path` ends in .gz.
 
-    Equal recordings give equal bytes. The file is replaced atomically. Raises RequestError if it cannot be written.
+    Equal recordings give equal bytes. The file is replaced atomically. Raises RequestError if it cannot be written, or
+    a parameter has the name of a result.
     """
+    _check_names(path, recording.parameters, "rename it in the kernel")
     header = {
         "device_name": recording.device,
         "kernel_name": recording.kernel,
@@ -218,9 +222,13 @@ def write(path: Path, recording: Recording) -> None:
                 result |= {"time": "RuntimeFailedConfig", "reason": entry.failure}
             result["__error__"] = result["time"]
         timings = dict.fromkeys(TIMINGS, 0.0)
-        lines.append(
-            f"{json.dumps(','.join(map(str, config.values())))}: {json.dumps({**result, **timings, **entry.extra})}"
-        )
+        members = {
+            **result,
+            **timings,
+            **entry.extra,
+            **config,
+        }  # a parameter may have the name of a figure
+        lines.append(f"{json.dumps(','.join(map(str, config.values())))}: {json.dumps(members)}")
     text = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
     data = text.encode()
     try:
@@ -229,6 +237,16 @@ def write(path: Path, recording: Recording) -> None:
         raise RequestError(
             f"{shown(path)}: cannot be written: {error.strerror}; name another file with --output"
         ) from None
+
+
+def _check_names(path: Path, parameters: Iterable[str], remedy: str) -> None:
+    """Raise RequestError if a cache cannot tell a parameter from a result, because both are members of one object."""
+    for name in _RESULTS:
+        if name in parameters:
+            raise RequestError(
+                f"{shown(path)}: the parameter {quoted(name)} has the name under which a cache holds the time of a "
+                f"configuration; {remedy}"
+            )
 
 
 def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
@@ -240,7 +258,7 @@ def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
         if isinstance(data, dict) and (data.get("__error__"), data.get("reason")) == (FORBIDDEN, _NO_CONFIGURATION):
             continue
         if parameters and isinstance(data, dict) and all(is_value(data.get(name)) for name in parameters):
-            extra = {k: v for k, v in data.items() if k not in (*parameters, "time", "times", "__error__")}
+            extra = {k: v for k, v in data.items() if k not in (*parameters, *_RESULTS)}
             time_ms = units.milliseconds(data.get("time")) if "__error__" not in data else None
             failure = None if time_ms is not None else str(data.get("__error__", data.get("time")))
             row = tuple(data[name] for name in parameters)
