@@ -46,8 +46,8 @@ _TEXTS = {os.strerror(number).lower(): reason for number, reason in _ERRORS.item
     "terminated with signal 9": KILLED,
     "died due to signal 9": KILLED,  # nvcc
 }
-_DIAGNOSTIC = re.compile(r"\S+(:\d+:(\d+:)?|\(\d+\):) (error|warning|note): |\S+: In function |\s*\d*\s*\|")
-_OF_SOURCE = re.compile(
+_DIAGNOSTIC = r"\S+(:\d+:(\d+:)?|\(\d+\):) (error|warning|note): |\S+: In function |\s*\d*\s*\|"
+_OF_SOURCE = (
     r"(?:(?::\d+){1,2}:|\(\d+\):) (?:fatal |catastrophic )?error\b"  # at a line: gcc, clang, NVRTC
     r"|\berror: \S+?(?::\d+){2}: "  # PoCL
     r"|ptxas error *:|^ptxas [^;]*; error *:|nvcc fatal *: (?:Unknown|Unsupported) "
@@ -55,7 +55,7 @@ _OF_SOURCE = re.compile(
     r"|^the source has no kernel "  # see `missing_kernel`
     r"|error: (?:unrecognized|unknown|unsupported|invalid) (?:command|argument|option|value)"
 )
-_OF_FILE = re.compile(r"No such file or directory|open(?:ing)? [\w ]*file|file not found")
+_OF_FILE = r"No such file or directory|open(?:ing)? [\w ]*file|file not found"
 # A compiler that reads a file may end a diagnostic with the system's message. A missing file may be the kernel's fault;
 # the others are words of a compiler, too.
 _WORDS = {errno.ENOENT, errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPROTO}
@@ -172,7 +172,7 @@ def speaks_of_source(log: str) -> bool:
 
     A line about a missing file does not tell: the source may name it, or somebody may have deleted it.
     """
-    return any(_OF_SOURCE.search(line) and not _OF_FILE.search(line) for line in log.splitlines())
+    return any(re.search(_OF_SOURCE, line) and not re.search(_OF_FILE, line) for line in log.splitlines())
 
 
 def is_doubtful(failure: str | None, log: str) -> bool:
@@ -185,6 +185,6 @@ def is_doubtful(failure: str | None, log: str) -> bool:
 def reason_in(line: str) -> str | None:
     """The reason that a line of a log indicates, else None. A compiler's diagnostics and its quotes of the source do
     not count."""
-    if _DIAGNOSTIC.match(line):
+    if re.match(_DIAGNOSTIC, line):
         return None
     return next((reason for text, reason in _TEXTS.items() if text in line.lower()), None)

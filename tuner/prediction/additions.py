@@ -31,7 +31,7 @@ def added(trained: Trained, cost: CostTerms, capacity: Capacity, times: Mapping[
     schedule = cost.schedule(amounts, capacity)
     summed = sums(cost.terms(amounts, schedule), learnt.factors, learnt.unseen)
     features, scales = cost.features(amounts, schedule), scales_of(cost.has_tiles, cost.widths)
-    places, ends = learnt.places, learnt.counts.cumsum()
+    ends = learnt.counts.cumsum()
     counts, parts = learnt.counts.copy(), list[tuple[Any, ...]]()
     for entry, end in enumerate(ends.tolist()):
         pairs = slice(end - int(learnt.counts[entry]), end)
@@ -40,7 +40,7 @@ def added(trained: Trained, cost: CostTerms, capacity: Capacity, times: Mapping[
         if len(rows):
             scale = scales[int(trained.is_kernel[entry])]
             here = np.concatenate([features.shared[rows], features.own[rows, entry]], axis=1)
-            near = _covariance(here * scale, places[pairs] * scale)
+            near = _covariance(here * scale, learnt.places(pairs) * scale)
             logs = np.log([times[entry][new[row]] for row in rows] / summed[rows, entry])
             errors = np.clip(logs, -MOST_RESIDUAL, MOST_RESIDUAL) - near @ own[2]
             covariance = _covariance(here * scale, here * scale) + NOISE**2 / DEVIATION**2 * np.eye(len(rows))

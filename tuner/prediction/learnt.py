@@ -59,14 +59,17 @@ class Learnt(NamedTuple):
     regret: Array
     kernels_regret: Array
 
-    @property
-    def places(self) -> Array:
-        """The features of the pairs, [pairs, columns]."""
-        columns = self.shared.shape[1]
-        places = np.empty((len(self.sizes), columns + self.own.shape[1]), np.float32)
-        np.take(self.shared.astype(np.float32), self.sizes, axis=0, out=places[:, :columns], mode="clip")
-        places[:, columns:] = self.own
+    def places(self, pairs: slice) -> Array:
+        """The features of these pairs: [pairs, columns], the shared ones, then the own ones."""
+        places: Array = np.concatenate([self.shared[self.sizes[pairs]], self.own[pairs]], axis=1, dtype=np.float32)
         return places
+
+    def centre(self) -> Array:
+        """The means of the features of all pairs: [columns]."""
+        times = np.bincount(self.sizes, minlength=len(self.shared))
+        total = np.concatenate([times @ self.shared.astype(float), self.own.sum(axis=0, dtype=float)])
+        mean: Array = total / max(1, len(self.sizes))
+        return mean
 
 
 def penalties(errors: Array, nearest: Array, is_kernel: Mask) -> Array:

@@ -134,7 +134,7 @@ class TimeModel:
         learnt, widths = trained.learnt, self._cost.widths
         self._capacity = self._cost.capacity(Traits(*learnt.traits))
         scales = scales_of(self._cost.has_tiles, widths)
-        self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, scales)
+        self._nearness = Nearness(self._is_kernel, learnt, scales)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self._least_near = LEAST_NEAR * self._is_kernel
         self.regret, self.kernels_regret = (

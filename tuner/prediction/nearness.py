@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tuner.prediction.amounts import Array, Features, Indices, Mask
+from tuner.prediction.learnt import Learnt
 
 MOST_ROWS, BLOCK = 96, 64  # rows of a matrix that LAPACK inverts at once; edge of the blocks that BLAS multiplies
 MOST_ELEMENTS = 8192  # of a matrix that BLAS multiplies by a vector at once
@@ -75,22 +76,27 @@ class Nearness:
     from q.
     """
 
-    def __init__(self, is_kernel: Mask, counts: Indices, places: Array, scales: Array) -> None:
-        """`places`, [pairs, columns], are the features of the pairs: the shared ones, then the own ones. `scales`,
-        [2, columns], are those of the library and of kernels; columns whose scale is 0 are skipped."""
+    def __init__(self, is_kernel: Mask, learnt: Learnt, scales: Array) -> None:
+        """`scales`, [2, columns], are those of the library and of kernels; columns whose scale is 0 are skipped."""
         self._kinds, self._scales = [*map(int, is_kernel)], scales[is_kernel.astype(int)]
-        self._counts, self._centre = counts, places.sum(axis=0, dtype=float) / max(1, len(places))  # less cancellation
+        self._learnt, self._ends, self._centre = learnt, learnt.counts.cumsum().tolist(), learnt.centre()
         self._columns = [np.flatnonzero([*(each != 0), True, True]) for each in scales]
-        rows = np.ones((places.shape[1] + 2, len(places)), np.float32)
-        places = places - self._centre.astype(np.float32)
-        places *= np.repeat(self._scales.astype(np.float32), counts, axis=0)
-        rows[:-2] = places.T
-        np.einsum("cp,cp->p", rows[:-2], rows[:-2], out=rows[-2])
-        self._blocks: list[list[Array]] = []
-        for kind, pairs in zip(self._kinds, np.split(np.arange(len(places)), counts.cumsum()[:-1]), strict=True):
-            columns = self._columns[kind]
+        self._blocks: list[list[Array] | None] = [None] * len(self._kinds)
+
+    def _blocks_of(self, entry: int) -> list[Array]:
+        """The pairs of an entry, [columns, pairs], in blocks that BLAS multiplies at once. A prediction needs those of
+        few entries, so each is made when it is first needed."""
+        blocks = self._blocks[entry]
+        if blocks is None:
+            end, count, columns = self._ends[entry], int(self._learnt.counts[entry]), self._columns[self._kinds[entry]]
+            places = self._learnt.places(slice(end - count, end)) - self._centre.astype(np.float32)
+            places *= self._scales[entry].astype(np.float32)
+            rows = np.ones((places.shape[1] + 2, count), np.float32)
+            rows[:-2] = places.T
+            np.einsum("cp,cp->p", rows[:-2], rows[:-2], out=rows[-2])
             most = max(1, MOST_ELEMENTS // len(columns))
-            self._blocks.append([rows[np.ix_(columns, pairs[at : at + most])] for at in range(0, len(pairs), most)])
+            blocks = self._blocks[entry] = [rows[columns, at : at + most] for at in range(0, count, most)]
+        return blocks
 
     def near(self, entries: Indices, size: Features) -> Array:
         """The covariance of one size with each pair of these entries: [pairs of these entries].
@@ -106,10 +112,10 @@ class Nearness:
         queries = np.ones((len(entries), columns + 2), np.float32)
         queries[:, :columns], queries[:, -1] = -2 * place, np.vecdot(place, place)
         by_kind = [queries[:, columns] for columns in self._columns]
-        near, end = np.empty(self._counts[entries].sum(), np.float32), 0
+        near, end = np.empty(self._learnt.counts[entries].sum(), np.float32), 0
         for entry, *both in zip(entries.tolist(), *by_kind, strict=True):
             query = both[self._kinds[entry]]
-            for block in self._blocks[entry]:
+            for block in self._blocks_of(entry):
                 start, end = end, end + block.shape[1]
                 np.dot(query, block, out=near[start:end])
         np.maximum(near, 0.0, out=near)

@@ -51,8 +51,8 @@ _C_CONSTANTS = (
     r"INFINITY|NAN|HUGE_VALF?|M_(?:PI(?:_[24])?|[12]_PI|2_SQRTPI|SQRT(?:2|1_2)|E|LN(?:2|10)|LOG(?:2|10)E)"
     r"|CHAR_BIT|U?(?:SCHAR|CHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)"
 )
-_OF_C = re.compile(rf"\b(?:{_C_TYPES}|{_C_CONSTANTS})\b")
-_OWN = re.compile(  # declared by the source itself
+_OF_C = rf"\b(?:{_C_TYPES}|{_C_CONSTANTS})\b"
+_OWN = (  # declared by the source itself
     rf"\btypedef\b[^;{{}}]*?\b({_C_TYPES})\s*[;,[]|(?:\busing\s+|#\s*define\s+)({_C_TYPES}|{_C_CONSTANTS})\b"
     rf"|\b(?:float|double|int|long|auto)\s+({_C_CONSTANTS})\s*[={{]"
 )
@@ -127,7 +127,7 @@ def _in_std(*names: str) -> str:
 def accepted_by_nvcc(text: str) -> list[str]:
     """The options for what nvcc accepts in a CUDA file and NVRTC does not: types and constants of the C library, such
     as `uint` and `INFINITY`, unless the text declares its own, and `register`, which C++17 has no longer."""
-    used = {*_OF_C.findall(text)}.difference(name for own in _OWN.findall(text) for name in own)
+    used = {*re.findall(_OF_C, text)}.difference(name for own in re.findall(_OWN, text) for name in own)
     return ["--pre-include=cstdlib"] * bool(used) + ["-Dregister="] * (_REGISTER.search(text) is not None)
 
 

@@ -81,7 +81,7 @@ class SystemInclude:
     @property
     def is_foreign(self) -> bool:
         """Whether the header is in brackets, and of neither C, C++ nor CUDA and its libraries."""
-        known = OF_COMPILERS.fullmatch(self.header) or OF_CUDA.fullmatch(self.header)
+        known = re.fullmatch(OF_COMPILERS, self.header) or re.fullmatch(OF_CUDA, self.header)
         return self.name[:1] == "<" and "." in self.header and known is None
 
 
@@ -223,7 +223,7 @@ def _inlined(
     def expand(match: re.Match[str]) -> Parts:
         line = text.count("\n", 0, match.start()) + 1
         searched, header = found(match)
-        if header is None and (match[1] is None or OF_COMPILERS.fullmatch(match[1])):
+        if header is None and (match[1] is None or re.fullmatch(OF_COMPILERS, match[1])):
             return [SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:
             names = ", ".join(map(str, searched))

@@ -1,6 +1,7 @@
-"""The headers that compilers have in folders of their own."""
+"""Patterns of the headers that compilers have in folders of their own.
 
-import re
+They are compiled when they are first needed: few programs that launch a kernel read a source.
+"""
 
 # The headers of C++ that declare names of std, without those that libcu++ itself includes.
 STANDARD = (
@@ -11,7 +12,7 @@ STANDARD = (
     "type_traits", "unordered_map", "unordered_set", "utility", "valarray", "vector",
 )  # fmt: skip
 # Headers of C, C++ and CUDA, which some programs include in quotes. Compilers find them in their own folders.
-OF_COMPILERS = re.compile(
+OF_COMPILERS = (
     r"(?:assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|memory|omp|setjmp|signal|stdarg|stdbool"
     r"|stddef|stdint|stdio|stdlib|string|strings|time|unistd|wchar|sys/\w+"
     r"|(?:common|device|device_atomic|math|sm_\d+_\w+|vector)_functions|(?:builtin|driver|library|surface|texture|vector)"
@@ -24,7 +25,7 @@ OF_COMPILERS = re.compile(
     r"|c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef|stdint|stdio|stdlib"
     r"|string|time|wchar)"
 )
-OF_CUDA = re.compile(
+OF_CUDA = (
     r"(?:thrust|cub|cuda|cute|cutlass|cooperative_groups|nv|crt)/.*"
     r"|(?:cu(?:blas|Complex|da|dnn|dss|fft|file|pti|rand|solver|sparse|tensor)|nv|nccl)\w*\.h(?:pp)?"
 )
