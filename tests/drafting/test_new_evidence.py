@@ -308,6 +308,34 @@ def test_a_variable_of_one_step_is_no_array_of_another(tmp_path: Path, tune: Tun
     assert "block: [block_size_x]\n" in text  # c alone has two dimensions
 
 
+def test_each_step_has_the_block_and_the_grid_of_its_own_launch(tmp_path: Path, tune: Tune) -> None:
+    """Also where the number of threads is by chance that of another step's macro, or an array has another's name."""
+    code = """
+    #define BLOCK 256
+    #define SIDE 16
+    __global__ void count(int *counts, const unsigned char *x, int n) { __shared__ int s[BLOCK];
+        int i = blockIdx.x * BLOCK + threadIdx.x; s[threadIdx.x] = 1; if (i < n) atomicAdd(&counts[x[i]], s[0]); }
+    __global__ void sums(int *offsets, const int *counts) { int t = threadIdx.x; int s = 0;
+        for (int i = 0; i < t; i++) s += counts[i]; offsets[t] = s; }
+    __global__ void spread(float *y, const int *offsets, int h, int w) { extern __shared__ int s[];
+        int r = blockIdx.y * blockDim.y + threadIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+        s[threadIdx.x] = offsets[threadIdx.x]; if (r < h && c < w) y[r * w + c] = s[threadIdx.x]; }
+    void run(int *counts, int *offsets, float *y, const unsigned char *x, int n, int h, int w) {
+        dim3 block(SIDE, SIDE / 2), grid((w + SIDE - 1) / SIDE, (h + SIDE / 2 - 1) / (SIDE / 2));
+        count<<<(n + BLOCK - 1) / BLOCK, BLOCK>>>(counts, x, n);
+        sums<<<1, 256>>>(offsets, counts);
+        spread<<<grid, block, SIDE * sizeof(int)>>>(y, offsets, h, w); }"""
+    data, text = drafted(tmp_path, tune, code, "--entry", "count,sums,spread")
+    launches = [(step["grid"], step["block"], "shared_memory" in step) for step in data["steps"]]
+    x, y = "spread_block_size_x", "block_size_y"
+    assert launches == [
+        (["ceil_div(n, BLOCK)"], ["BLOCK"], False),
+        ([1], [256], False),
+        ([f"ceil_div(w, {x})", f"ceil_div(h, {y})"], [x, y], True),
+    ]
+    assert (data["default"], text.count("how many blocks")) == ({"BLOCK": 256, x: 16, y: 8}, 0)
+
+
 def test_names_that_only_the_host_defines_are_blocks_as_it_writes_them(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "main.c").write_text(
         "#ifdef GROUP\n#define SIDE GROUP\n#else\n#define SIDE 16\n#endif\n"

@@ -70,19 +70,35 @@ class ChosenKnobs(ChosenSizes):
             found |= {name: knob for name, knob in flags.conditions(self.code, head + self.own) if name not in taken}
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
         own = {name: knob for name, knob in found.items() if name not in self.undeclared_in_others}
-        block_extents = self._known_block(self.prototype, own) if self.has_grid else []
-        found = proposals.launchable(found, block_extents)
-        numbers = [*self.launched.block(0), None, None, None]
-        for at in (at for at, extent in enumerate(block_extents) if not extent):
-            axis, number = "xyz"[at], numbers[at]
-            sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
-            ask = f"the source does not read the block size: which macro or number is it in {axis}?"
-            reads = self._is_free(self.prototype, at)
-            default = number or {1: 256, 2: 16}.get(self.dimensions, 8)  # a block has at most 1024 threads
-            most = proposals.shared_extent(self.own, self.numbers, at)  # a thread has an element of shared memory
-            values = tuple(value for value in sorted({*sides, default}) if value <= max(most or value, default))
-            found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
-        return proposals.within_limit(found, block_extents)
+        extents = [self._known_block(step, own) for step in self.steps] if self.has_grid else []
+        for block in extents[:1]:
+            found = proposals.launchable(found, block)
+        for step, block in zip(self.steps, extents, strict=False):
+            for at in (at for at, extent in enumerate(block) if not extent):
+                found.setdefault(self._block_size(step, at), self._knob_of_block(step, at))
+        return proposals.within_limit(found, extents[0] if extents else [])
+
+    def _knob_of_block(self, step: Prototype, at: int) -> Knob:
+        """The knob of a block size that the source does not tell."""
+        dimensions, number = self.dimensions_of(step), self._number_of_host(step, at)
+        sides = (32, 64, 128, 256, 512, 1024) if dimensions == 1 else (4, 8, 16, 32)
+        ask = f"the source does not read the block size: which macro or number is it in {'xyz'[at]}?"
+        default = number or {1: 256, 2: 16}.get(dimensions, 8)  # a block has at most 1024 threads
+        most = proposals.shared_extent(self.own, self.numbers, at)  # a thread has an element of shared memory
+        values = tuple(value for value in sorted({*sides, default}) if value <= max(most or value, default))
+        return Knob(values, default, "" if self._is_free(step, at) else ask)
+
+    def _number_of_host(self, step: Prototype, at: int) -> int | None:
+        """The number of threads that all launches of a step have on an axis."""
+        return next(iter(self.launched.block(self.steps.index(step))[at : at + 1]), None)
+
+    def _block_size(self, step: Prototype, at: int) -> str:
+        """The name of the knob of a block size that the source does not tell. Steps share one if they have blocks of as
+        many axes, and the host launches both with one number of threads."""
+        of_step = (self.dimensions_of(step), self._number_of_host(step, at))
+        first = next(each for each in self.steps if at < self.dimensions_of(each) or each is step)
+        is_shared = of_step == (self.dimensions_of(first), self._number_of_host(first, at))
+        return f"block_size_{'xyz'[at]}" if is_shared else f"{step.name}_block_size_{'xyz'[at]}"
 
     def _is_used(self, name: str) -> bool:
         """Whether the compiler's text uses a macro or constant, besides its definition."""
@@ -117,21 +133,20 @@ class ChosenKnobs(ChosenSizes):
         """The block size in x, y, z, in terms of the knobs `found`; an empty string for each unknown axis."""
         words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
         declared = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
-        if declared and (len(declared) > 1 or self.dimensions == 1):  # else launch bounds are the product of all axes
+        dimensions = self.dimensions_of(step)
+        if declared and (len(declared) > 1 or dimensions == 1):  # else launch bounds are the product of all axes
             return declared
-        named = proposals.named_block(found, self.dimensions)
+        named = proposals.named_block(found, dimensions)
         blocks = Blocks(self.shapes.indices[self.steps.index(step)], found, self.sizes)
-        indexed = [
-            blocks.extent("xyz"[axis]) or proposals.spaced(self.code, found, axis) for axis in range(self.dimensions)
-        ]
+        indexed = [blocks.extent("xyz"[axis]) or proposals.spaced(self.code, found, axis) for axis in range(dimensions)]
         if named and not self._contradicts(step, named, indexed):
             return named
         if all(indexed) and (named or not self.reads_threads):
             return indexed
-        shared = proposals.shared_block(self.code, found, self.dimensions)
+        shared = proposals.shared_block(self.code, found, dimensions)
         if declared and not all(indexed):
             return declared
-        return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
+        return [one or other for one, other in zip(indexed, shared or [""] * dimensions, strict=True)]
 
     @staticmethod
     def _contradicts(step: Prototype, named: Sequence[str], indexed: Sequence[str]) -> bool:
@@ -218,11 +233,17 @@ class ChosenKnobs(ChosenSizes):
             extent = ""
         if number is not None and number != self.numbers.get(extent, number):
             extent = ""  # another number than the macro of the kernel
+        if number is not None and extent.isidentifier() and not self._reads(step, extent, axis):
+            extent = ""  # the macro of another step, which happens to have this number
         same = [name for name, value in self.of_program.items() if value == number and self.launched.is_block(name)]
         extent = extent or (same[0] if len(same) == 1 else "")
         if axis and number == 1 and not extent:
             return "1"
         return extent or ("" if self._is_free(step, axis) else self._fixed_by_host(step, axis, number))
+
+    def _reads(self, step: Prototype, name: str, axis: int) -> bool:
+        """Whether a step, or a function that it may call, reads a name, or the launch may choose its threads."""
+        return name in step.body or self._is_free(step, axis) or any(name in each for each in self._of_functions)
 
     def _fixed_by_host(self, step: Prototype, axis: int, number: int | None) -> str:
         """The threads on an axis that the launch may not choose."""
@@ -238,9 +259,9 @@ class ChosenKnobs(ChosenSizes):
         return same[0] if len(same) == 1 else str(number or "")
 
     def block_of(self, step: Prototype) -> list[str]:
-        """The block size of a step; an unknown axis is the knob `block_size_x`, `_y` or `_z`."""
+        """The block size of a step; an unknown axis is a knob, such as `block_size_x`."""
         known = {name: knob for name, knob in self.knobs.items() if name not in self.undeclared_in_others}
-        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._known_block(step, known))]
+        extents = [each or self._block_size(step, at) for at, each in enumerate(self._known_block(step, known))]
         while len(extents) > 1 and extents[-1] == "1":
             extents.pop()
         return extents
@@ -271,7 +292,7 @@ class ChosenKnobs(ChosenSizes):
         is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))
         of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
-        is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))
+        is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions_of(step)))
         body = " ".join(step.body)
         is_tiled = all(_is_tiled(body, axis, extent) for axis, extent in enumerate(block))
         is_declared = bool(bounds) or is_named or reads or (is_tiled and {*block} <= self.knobs.keys())

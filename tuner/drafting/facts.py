@@ -369,11 +369,12 @@ class Facts:
             return {}
         if own := dynamic_arrays(" ".join(step.body)):
             return own
-        found = dynamic_arrays(self.text)  # of functions that the step calls
-        others = {
-            name for each in (prototypes(self.text) if found else ()) for name in dynamic_arrays(" ".join(each.body))
+        whole = dynamic_arrays(self.text)
+        kernels = {
+            name for each in (prototypes(self.text) if whole else ()) for name in dynamic_arrays(" ".join(each.body))
         }
-        return {name: size for name, size in found.items() if name not in others or name in step.body}
+        called = dict(item for each in self._of_functions for item in dynamic_arrays(each).items()) if whole else {}
+        return {name: size for name, size in whole.items() if name not in kernels} | called
 
     def waits(self, step: Prototype) -> bool:
         """Whether blocks of a step may wait for each other: an array is volatile."""
