@@ -30,7 +30,7 @@ import secrets
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +46,7 @@ from tuner.space.config import Config, ConfigKey, Value, config_key
 from tuner.space.default import declared_or_first
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.store import verdicts
 from tuner.tuning import driver
 from tuner.tuning.driver import Result
 from tuner.tuning.exploration import Quiet
@@ -85,11 +86,13 @@ class Found:
     fastest: list[Config] = field(default_factory=list)
     budgeted: list[Config] = field(default_factory=list)
     measured: list[set[ConfigKey]] = field(default_factory=list)  # for each of the budgeted runs
+    finals: list[dict[ConfigKey, Final]] = field(default_factory=list)  # of each run
     seconds: dict[int, list[float]] = field(default_factory=lambda: {0: [], BUDGET: []})  # of runs, by their budgets
 
     def add(self, run: Mapping[str, Any]) -> None:
         """Count a run as it was noted."""
         self.seconds[run["budget"]].append(run["seconds"])
+        self.finals.append({config_key(config): _final(by_process) for config, by_process in run["finals"]})
         if run["budget"]:
             self.budgeted.append(run["winner"])
             self.measured.append({config_key(config) for config, *_ in run["search"]})
@@ -100,6 +103,21 @@ class Found:
     def turn(self, budget: int) -> tuple[int, float]:
         """A key, which is the smallest for the next run: FEW of each, then what has taken the least time."""
         return min(self.count(budget), FEW), sum(self.seconds[budget])
+
+    def held(self) -> tuple[int, int]:
+        """How many of the intervals of ratios hold the ratio in another run, and of how many."""
+        held = of = 0
+        for run, other in itertools.permutations(self.finals, 2):
+            fastest = min(processes.in_all([*run.values()]), key=lambda final: final.time_ms)
+            base = next(key for key, final in run.items() if final is fastest)
+            standings = dict(zip(run, ties.standings([*run.values()]), strict=True))
+            for key, standing in standings.items():
+                is_compared = key != base and standing.is_tied and base in other
+                if is_compared and key in other and len(other[key].processes) == len(other[base].processes):
+                    low, _, high = standing.ratio
+                    held += low <= verdicts.ratio(other[base].times, other[key].times).middle <= high
+                    of += 1
+        return held, of
 
     def count(self, budget: int) -> int:
         """How many runs with this budget are counted."""
@@ -145,20 +163,26 @@ def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float,
             found[name].add(run := {**run, **_noted(result)})
             print(json.dumps(run), file=file, flush=True)
     print(
-        f"{'kernel':28} {'same winner':>12} {'same fastest':>13} {'budgeted: tied':>15} {'measured':>9} {'seconds':>8}"
+        f"{'kernel':28} {'same winner':>12} {'same fastest':>13} {'budgeted: tied':>15} {'apart':>6} {'measured':>9} "
+        f"{'held':>9} {'seconds':>8}"
     )
     met = 0
     for name, size in problems.items():
         of = found[name]
-        fastest, tied_ones = _judged(name, size, device, of.budgeted)
+        fastest, tied_ones, apart = _judged(name, size, device, of.budgeted)
         tied = sum(config_key(config) in tied_ones for config in of.budgeted)
         held = sum(fastest in keys for keys in of.measured)
         same = max(Counter(map(config_key, of.winners)).values(), default=0)
         same_fastest = max(Counter(map(config_key, of.fastest)).values(), default=0)
         exhaustive, budgeted = len(of.winners), len(of.budgeted)
         seconds = median([*of.seconds[0], *of.seconds[BUDGET]]) if exhaustive + budgeted else 0.0
+        intervals, pairs = of.held()
         counts = f"{same}/{exhaustive}", f"{same_fastest}/{exhaustive}", f"{tied}/{budgeted}", f"{held}/{budgeted}"
-        print(f"{name:28} {counts[0]:>12} {counts[1]:>13} {counts[2]:>15} {counts[3]:>9} {seconds:>7.1f}")
+        share = f"{intervals / pairs:.1%}" if pairs else ""
+        print(
+            f"{name:28} {counts[0]:>12} {counts[1]:>13} {counts[2]:>15} {apart:>6.1%} {counts[3]:>9} {share:>9} "
+            f"{seconds:>8.1f}"
+        )
         met += same >= GOAL * exhaustive and tied >= GOAL * budgeted
     print(f"goal met for {met} of {len(problems)} kernels")
 
@@ -210,22 +234,29 @@ def _noted(result: Result) -> dict[str, Any]:
     }
 
 
-def _judged(name: str, size: str, device: str, winners: list[Config]) -> tuple[ConfigKey | None, set[ConfigKey]]:
-    """The fastest of the winners in one final round of them all, and those that the finals' test calls tied with it.
+def _final(by_process: Sequence[Sequence[float]]) -> Final:
+    """A Final with these times in each process."""
+    return Final(tuple(itertools.chain(*by_process)), processes=tuple(map(len, by_process)))
+
+
+def _judged(name: str, size: str, device: str, winners: list[Config]) -> tuple[ConfigKey | None, set[ConfigKey], float]:
+    """The fastest of the winners in one final round of them all, those that the finals' test calls tied with it, and
+    how much longer the slowest takes, relative.
 
     On a processor, as in the finals, rounds run in several processes. None if there are no winners.
     """
     distinct = {config_key(config): config for config in winners}
     if len(distinct) < 2:
-        return next(iter(distinct), None), set(distinct)
+        return next(iter(distinct), None), set(distinct), 0.0
     finals = _sitting(name, size, device, [*distinct.values()])
     for _ in range(0 if devices.split(device)[0] == "cuda" else SITTINGS - 1):
         later = _sitting(name, size, device, [*distinct.values()])
         finals = [one.and_later(other) for one, other in zip(finals, later, strict=True)]
     right = {key: final for key, final in zip(distinct, finals, strict=True) if final.failure is None}
     fastest = min(right, key=lambda key: right[key].time_ms)
-    are_tied = ties.near_the_fastest([*right.values()])
-    return fastest, {key for key, is_tied in zip(right, are_tied, strict=True) if is_tied}
+    standings = ties.standings([*right.values()])
+    apart = max(standing.ratio.middle for standing in standings) - 1
+    return fastest, {key for key, standing in zip(right, standings, strict=True) if standing.is_tied}, apart
 
 
 def _sitting(name: str, size: str, device: str, configs: list[Config]) -> list[Final]:

@@ -1,7 +1,8 @@
 """Differences between processes: what the rounds of several processes say of finalists.
 
-On a processor, times depend on where a process has its memory and its code. So the ratio of two finalists' times in one
-process differs from that in the next, by several percent where memory limits them.
+On a processor, times depend on where a process has its memory and its code, and on what else the machine does
+meanwhile. So the ratio of two finalists' times in one process differs from that in the next, by several percent where
+memory limits them.
 """
 
 from __future__ import annotations
@@ -9,19 +10,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.classes import dataclass
-from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, ratio
+from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, Interval, ratio
 
 if TYPE_CHECKING:
     from tuner.measure.results import Final
 
 FEWEST = 4  # processes that tell how much ratios differ between them
-DEVIATIONS = 4.0  # between processes: a smaller difference is a tie. They are many, as a few processes hardly tell one
-MOST_HIDDEN = 0.05  # a larger relative difference is no tie, however much processes differ
+MOST_GIVEN_UP = 0.05  # relative difference above which no preference makes up for the time
 ERRORS = 2.5  # standard errors by which a median ratio must differ from the limit of a tie
 COMPARED = 1.2  # the slowest ratio from which the deviation between processes is estimated
+# Student's t, by the degrees of freedom from 1 on, for an interval of 95 %
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
+
+
+class Standing(NamedTuple):
+    """How a finalist compares with the fastest: the interval of its time divided by the fastest's, whether it is tied,
+    and whether it may then become the best by rule."""
+
+    ratio: Interval
+    is_tied: bool
+    may_win: bool
 
 
 def in_all(finals: Sequence[Final]) -> list[Final]:
@@ -35,14 +46,12 @@ class Processes:
     """What several processes, each with rounds of the same finalists, say of them.
 
     `deviation` is the standard deviation between processes of a finalist's median ratio to the fastest: the median one
-    of all finalists that are nearly as fast, as one that another program disturbed once has a large one. A finalist is
-    tied with the fastest if its median ratio in the rounds of all processes is at most 1 + `margin`.
+    of all finalists that are nearly as fast, as one that another program disturbed once has a large one.
     """
 
     fastest: Final
     count: int
     deviation: float
-    margin: float
 
     @staticmethod
     def of(finals: Sequence[Final]) -> Processes:
@@ -56,27 +65,47 @@ class Processes:
         ]
         count = len(fastest.by_process)
         deviation = median(stdev(part) for part in parts) if parts and count > 1 else 0.0
-        least = max(REPEATABLE, REPEATABLE_MS / fastest.time_ms)
-        return Processes(fastest, count, deviation, max(least, min(MOST_HIDDEN, DEVIATIONS * deviation)))
+        return Processes(fastest, count, deviation)
 
-    def excess(self, final: Final) -> float:
-        """By how much the median ratio of a finalist exceeds the largest one of a tie."""
-        return ratio(self.fastest.times, final.times).middle - (1 + self.margin)
+    @property
+    def reach(self) -> float:
+        """By how much more or less the median ratio may be in a further process than in these, relative, with a
+        probability of 95 %.
 
-    def is_tied(self, final: Final) -> bool:
-        """Whether a finalist is tied with the fastest. One that did not take part in all processes is not."""
-        return final is self.fastest or (len(final.by_process) == self.count and self.excess(final) <= 0)
+        That is also how far other tunings are, minutes later: their ratios differ by more than the error of a mean of
+        these processes, because what disturbs the machine lasts for longer than one of them.
+        """
+        return STUDENT[min(self.count - 1, len(STUDENT)) - 1] * self.deviation * math.sqrt(1 + 1 / self.count)
+
+    def standing(self, final: Final) -> Standing:
+        """How a finalist compares with the fastest. It is tied if a further process may find it as fast."""
+        if final is self.fastest:
+            return Standing(Interval(1.0, 1.0, 1.0), True, True)
+        middle, factor = ratio(self.fastest.times, final.times).middle, 1 + self.reach
+        interval = Interval(middle / factor, middle, middle * factor)
+        is_tied = len(final.by_process) == self.count and interval.low <= 1 + self._least
+        return Standing(interval, is_tied, is_tied and middle <= 1 + self._most_given_up)
 
     def is_settled(self, by_preference: Sequence[Final]) -> bool:
-        """Whether it is certain which of these finalists, the preferred one first, is the first that is tied.
+        """Whether it is certain which of these finalists, the preferred one first, is the first that may win.
 
-        It is not if a median ratio is so near to the limit of a tie that the error of that median may exceed the
-        difference.
+        It is not if a median ratio is so near to the limit that the error of that median may exceed the difference.
         """
         error = ERRORS * self.deviation / math.sqrt(self.count)
+        limit = min((1 + self.reach) * (1 + self._least), 1 + self._most_given_up)
         for final in by_preference:
-            if final is self.fastest or (excess := self.excess(final)) <= -error:
+            excess = ratio(self.fastest.times, final.times).middle - limit
+            if final is self.fastest or excess <= -error:
                 return True
             if excess < error:
                 return False
         return True
+
+    @property
+    def _least(self) -> float:
+        """The relative difference that is always a tie."""
+        return max(REPEATABLE, REPEATABLE_MS / self.fastest.time_ms)
+
+    @property
+    def _most_given_up(self) -> float:
+        return max(MOST_GIVEN_UP, self._least)

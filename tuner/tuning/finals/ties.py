@@ -12,7 +12,7 @@ from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import config_text
 from tuner.space.values import bit_classes
 from tuner.store import verdicts
-from tuner.tuning.finals.processes import Processes, in_all
+from tuner.tuning.finals.processes import Processes, Standing, in_all
 
 if TYPE_CHECKING:
     from tuner.measure.method import Objective
@@ -63,10 +63,15 @@ class TieRule:
 
 @dataclass(frozen=True)
 class Tie:
-    """A finalist that is tied with the fastest. `ratio` is the interval of its time divided by the fastest's."""
+    """A finalist that is tied with the fastest. `ratio` is the interval of its time divided by the fastest's.
+
+    `may_win`: the rule may choose it. One that is tied only because the machine is noisy may not, if its median ratio
+    would give up too much.
+    """
 
     finalist: Finalist
     ratio: Interval
+    may_win: bool
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,9 @@ def settle(
     tied = of_times(best_first, is_same_code)
     if rule is None or objectives[0] != "time":
         return Settlement(list(best_first), tied, RULE_IS_OFF)
-    if not tied:
-        return Settlement(list(best_first))
-    ranks = sorted((rule.rank(tie.finalist.trial), position) for position, tie in enumerate(tied))
+    ranks = sorted((rule.rank(tie.finalist.trial), position) for position, tie in enumerate(tied) if tie.may_win)
+    if len(ranks) < 2:
+        return Settlement(list(best_first), tied)
     (first, position), (second, _) = ranks[:2]
     winner = tied[position].finalist
     differing = (reason for reason, one, other in zip(REASONS, first, second, strict=True) if one != other)
@@ -110,19 +115,27 @@ def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]
     finalists = [finalist for finalist in finalists if finalist.final in lasting]
     if len(finalists) < 2:
         return []
-    fastest = min(finalists, key=lambda finalist: finalist.final.time_ms).final
-    ties = [Tie(each, verdicts.ratio(fastest.times, each.final.times)) for each in finalists]
-    are_near = near_the_fastest([finalist.final for finalist in finalists])
-    near = [tie for tie, is_near in zip(ties, are_near, strict=True) if is_near]
-    codes = [tie.finalist.trial.config for tie in near]
-    found = [tie for tie in ties if tie in near or any(is_same_code(tie.finalist.trial.config, c) for c in codes)]
-    return found if len(found) > 1 else []
+    found = [*zip(finalists, standings([finalist.final for finalist in finalists]), strict=True)]
+
+    def is_like(finalist: Finalist, those: Sequence[Finalist]) -> bool:
+        return any(finalist is each or is_same_code(finalist.trial.config, each.trial.config) for each in those)
+
+    tied = [finalist for finalist, standing in found if standing.is_tied]
+    may_win = [finalist for finalist, standing in found if standing.may_win]
+    ties = [
+        Tie(finalist, standing.ratio, is_like(finalist, may_win))
+        for finalist, standing in found
+        if is_like(finalist, tied)
+    ]
+    return ties if len(ties) > 1 else []
 
 
-def near_the_fastest(finals: Sequence[Final]) -> list[bool]:
-    """For each finalist, whether its times are too near to those of the fastest to be told apart."""
+def standings(finals: Sequence[Final]) -> list[Standing]:
+    """How each finalist compares with the fastest."""
     fastest = min(in_all(finals), key=lambda final: final.time_ms)
     if len(fastest.by_process) > 1:
         processes = Processes.of(finals)
-        return [processes.is_tied(final) for final in finals]
-    return [verdicts.is_tied(verdicts.ratio(fastest.times, final.times), fastest.time_ms) for final in finals]
+        return [processes.standing(final) for final in finals]
+    ratios = [verdicts.ratio(fastest.times, final.times) for final in finals]
+    are_tied = [verdicts.is_tied(ratio, fastest.time_ms) for ratio in ratios]
+    return [Standing(ratio, is_tied, is_tied) for ratio, is_tied in zip(ratios, are_tied, strict=True)]
