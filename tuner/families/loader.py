@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -179,38 +179,25 @@ class Loader(Loading):
             return self._frozen(frozen_choice)
         if self._library and (device.id, types_text(types)) not in self._tables:
             products.ask_ahead(self.family.spaces[0], self._scope(device, types, sizes), device)
-        table = self._table(device, types)
-        choices, wait = table.choices(sizes), wait or self._wait
-        best = [*itertools.islice(choices, 1)]
-        scope = table.scope(sizes)
-        if table.is_outdated and not self._exported.builds:
-            if wait:
-                table.train()
-                choices = table.choices(sizes)
-                best = [*itertools.islice(choices, 1)]
-            else:
-                training = beside.request(beside_worker.training(table.spaces, scope, device, self._results))
-                if training.is_done and training.failure:
-                    label = f"{self.family.name} on {device.id}"
-                    warnings.warn(f"{label}: no time model could be trained: {training.failure}", stacklevel=4)
-        if best and not self._exported.builds and self._missed(best[0], table, scope, arrays):
+        table, wait = self._table(device, types), wait or self._wait
+        choices, scope = self._choices(table, sizes, wait), table.scope(sizes)
+        best = next(choices, None)
+        if best is not None and not self._exported.builds and self._missed(best, table, scope, arrays):
             self._tables.clear()  # this size has just been tuned
             table = self._table(device, types)
-            best, choices = [], table.choices(sizes)
-        fitting = (
-            choice
-            for choice in itertools.chain(best, choices)
-            if choice.space is None or choice.space.most_aligned <= alignment
-        )
+            choices = table.choices(sizes)
+        elif best is not None:
+            choices = itertools.chain([best], choices)
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
-        best = [*itertools.islice(fitting, 1)]
-        if best and not wait and (library := self._substitute(best[0], table, reload)) is not None:
-            frozen.note(look_up, best[0].space, best[0].candidate)  # what runs as soon as it is built
+        fitting = (each for each in choices if each.space is None or each.space.most_aligned <= alignment)
+        best = next(fitting, None)
+        if best is not None and not wait and (library := self._substitute(best, table, reload)) is not None:
+            frozen.note(look_up, best.space, best.candidate)  # what runs as soon as it is built
             return library
         ways = (
             (choice.name, choice.candidate, functools.partial(self._build, choice, scope, table.device))
-            for choice in itertools.chain(best, fitting)
+            for choice in itertools.chain([] if best is None else [best], fitting)
         )
         kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
@@ -218,6 +205,24 @@ class Loader(Loading):
         kernel.besides = table.passed_over(sizes)
         frozen.note(look_up, _space_of(kernel), kernel.candidate)
         return kernel
+
+    def _choices(self, table: FamilyTable, sizes: Mapping[str, int], wait: bool) -> Iterator[Choice]:
+        """What may run at these sizes, best first.
+
+        A time model that lacks many measured times is trained again: now if `wait`, else by a process beside this one.
+        """
+        choices = table.choices(sizes)
+        best = [*itertools.islice(choices, 1)]  # finds the model
+        if not table.is_outdated or self._exported.builds:
+            return itertools.chain(best, choices)
+        if wait:
+            table.train()
+            return table.choices(sizes)
+        training = beside.request(beside_worker.training(table.spaces, table.scope(sizes), table.device, self._results))
+        if training.is_done and training.failure:
+            label = f"{self.family.name} on {table.device.id}"
+            warnings.warn(f"{label}: no time model could be trained: {training.failure}", stacklevel=5)
+        return itertools.chain(best, choices)
 
     def _sizes_of(self, arrays: tuple[Any, ...]) -> dict[str, int]:
         """The sizes of the problem of these arrays. Raises ArgumentError if no sizes match their shapes."""
