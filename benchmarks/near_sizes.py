@@ -214,9 +214,9 @@ def beside(file: str, options: argparse.Namespace, configs: Sequence[Config]) ->
 
 
 def keep(file: Path | None, kernel: str, size: str, trials: Sequence[Trial]) -> None:
-    """Append the trials of a search, in their order."""
+    """Append the trials of a search, in their order: configurations, times in ms, and occupancies."""
     if file is not None:
-        tried = [(trial.config, trial.time_ms) for trial in trials]
+        tried = [(trial.config, trial.time_ms, trial.outcome.occupancy) for trial in trials]
         with file.open("a") as out:
             out.write(json.dumps({"kernel": kernel, "size": size, "trials": tried}) + "\n")
 

@@ -61,11 +61,13 @@ def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -
     )
 
 
-def test_what_is_torn_in_a_cache_is_counted(tune: Tune, tmp_path: Path) -> None:
-    file = cache_of(tmp_path, {8: 2.0, 16: 1.0})
-    file.write_text(file.read_text()[:-40])
-    assert "ignored, as incomplete: 1" in tune("import", file, "--size", "4096").out
-    assert "1 configurations; ignored, as incomplete: 1" in tune("replay", file).out
+def test_what_is_torn_or_has_a_time_of_zero_is_counted(tune: Tune, tmp_path: Path) -> None:
+    file = cache_of(tmp_path, {4: 3.0, 8: 2.0, 16: 1.0})
+    file.write_text(file.read_text()[:-40].replace('"time": 3.0', '"time": 0'))
+    done = tune("import", file, "--size", "4096")
+    assert "2 ms, " in done.out
+    assert "ignored, as incomplete: 2" in done.out
+    assert "1 configurations; ignored, as incomplete: 2" in tune("replay", file).out
 
 
 @pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results

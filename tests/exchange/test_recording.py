@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,6 +179,30 @@ def test_results_of_ktt_are_read_with_their_failures(tmp_path: Path) -> None:
     path.write_text(cut_short)
     read = recording.read(path)
     assert (len(read.entries), read.ignored, read.optimum_ms) == (2, 1, 2.0)
+
+
+@pytest.mark.parametrize("value", [0, -2.5, math.nan, 1e-300, True, None])
+def test_what_has_neither_a_time_nor_a_failure_is_ignored(value: Any, tmp_path: Path) -> None:
+    """As a time of zero it would be the fastest, as a failure it would be avoided."""
+    measured = [{"name": "time", "value": value, "unit": "ms"}]
+    files = {
+        "cache": {
+            "tune_params": {"x": [1, 2]},
+            "cache": {str(x): {"x": x, "time": t} for x, t in ((1, value), (2, 3.0))},
+        },
+        "t4": {"results": [{"configuration": {"x": 1}, "measurements": measured}]},
+        "ktt": ktt(),
+    }
+    files["t4"]["results"].append({"configuration": {"x": 2}, "measurements": [{**measured[0], "value": 3.0}]})
+    files["ktt"]["Results"][4] |= {"Status": "Ok", "TotalDuration": value}
+    for name, data in files.items():
+        (tmp_path / name).write_text(json.dumps(data))
+        read = recording.read(tmp_path / name)
+        assert (read.ignored, {e.failure for e in read.entries.values() if e.failure}) == (
+            1,
+            {"CompilationFailedConfig"} if name == "ktt" else set(),
+        ), name
+        assert read.optimum_ms == (2.0 if name == "ktt" else 3.0)
 
 
 @pytest.mark.parametrize(("unit", "ms"), [("Nanoseconds", 0.002), ("Milliseconds", 2e3), ("Seconds", 2e6)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from threadpoolctl import ThreadpoolController
 
@@ -32,9 +33,8 @@ class ExperiencedGP(Proposer):
     """`PoolGP`, with configurations from experiences in between.
 
     1. The best configuration of each experience comes first, then the next best of the one whose configurations have
-       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE. What is
-       NEAR the best, with other switches, precedes them: see `Switches.contrasts`. If an experience is of this device,
-       the next best come in the order of `Switches.expected`.
+       been the fastest here, until several of them, one after the other, were no improvement: see PATIENCE. If an
+       experience is of this device, the next one is that with the largest of `Switches.gains`.
     2. `PoolGP` begins its search as if there were no experiences: it does not learn their results.
     3. When it has START results, each experience is judged. It is trusted if a model of its own results orders these as
        they were measured here, and at most MOST_FASTER of them are faster than all of its own configurations. One that
@@ -71,10 +71,8 @@ class ExperiencedGP(Proposer):
             [*dict.fromkeys([*ranking[:WARM], *self._switches.first_of_each([*rows], WARM)])]
             for ranking, rows in zip(rankings, near, strict=True)
         ]
-        self._contrasts = [*self._switches.contrasts([[*rows] for rows in near]).items()]
-        self._set_apart = {row for row, _ in self._contrasts}  # their times say nothing about their experiences
         # The experience of each row that may be taken over, also if another worker or an earlier run measures it.
-        self._owners = dict(self._contrasts)
+        self._owners: dict[int, int] = {}
         for number, queue in enumerate(self._queues):
             for row in queue:
                 self._owners.setdefault(row, number)
@@ -93,7 +91,9 @@ class ExperiencedGP(Proposer):
         self._model_next = True  # whether the model's choice is next, rather than a trusted experience's
 
     def likely(self, count: int) -> list[int]:
-        queued = [queue[0] for queue in self._queues if queue] + [row for row, _ in self._contrasts]
+        queued = [queue[0] for queue in self._queues if queue]
+        if self._is_of_device:
+            queued += [row for _, row, _ in sorted(self._gains(queued), key=itemgetter(0), reverse=True)]
         rows = [*([] if self._is_begun else queued), *self._model.likely(count)]
         return [row for row in dict.fromkeys(rows) if self.free[row]][:count]
 
@@ -129,26 +129,24 @@ class ExperiencedGP(Proposer):
         if self._left <= 0:
             return None
         self._left -= 1
-        while self._contrasts and not self._is_begun:
-            row, number = self._contrasts.pop(0)
-            if self.free[row]:
-                return self._taking(row, number)
         if self._is_of_device and not self._is_begun:
-            return self._take_expected()
+            ahead = [row for row in self._owners if not self.free[row] and row not in self._values]
+            _, row, number = max(self._gains(ahead), key=itemgetter(0), default=(0.0, None, 0))
+            return None if row is None else self._taking(row, number)
         for number in sorted(experiences, key=lambda number: self._best[number]):
             if (row := self._next_of(number)) is not None:
                 return self._taking(row, number)
         return None
 
-    def _take_expected(self) -> int | None:
-        """The row that probably takes the shortest time here; None if there is none left."""
+    def _gains(self, ahead: Sequence[int]) -> list[tuple[float, int, int]]:
+        """The expected gain of each row that waits in a queue, the row, and the number of its experience."""
         here = {row: values[0] for row, values in self._values.items() if values is not None}
-        waiting = [(n, row) for n, queue in enumerate(self._queues) for row in queue if self.free[row]]
-        times = [self._switches.expected(row, self._times[n], here) for n, row in waiting]
-        if not times:
-            return None
-        number, row = waiting[min(range(len(times)), key=times.__getitem__)]
-        return self._taking(row, number)
+        gains = []
+        for number, queue in enumerate(self._queues):
+            rows = [row for row in queue if self.free[row]]
+            of_rows = self._switches.gains(rows, self._times[number], here, ahead)
+            gains += [(float(gain), row, number) for gain, row in zip(of_rows, rows, strict=True)]
+        return gains
 
     def _next_of(self, number: int) -> int | None:
         """The next row of an experience's queue that is free."""
@@ -179,8 +177,7 @@ class ExperiencedGP(Proposer):
         cost = values[0] if values is not None and math.isfinite(values[0]) else math.inf
         if row in self._owners and row not in self._of_model:
             number = self._owners[row]
-            if row not in self._set_apart:
-                self._best[number] = min(self._best[number], cost)
+            self._best[number] = min(self._best[number], cost)
             if cost <= IMPROVEMENT * self._fastest:
                 self._left = self._patience
             if self._trusted and number in self._trusted:

@@ -6,16 +6,24 @@ configurations of a kind may be faster or slower than the others, while within a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuner.search.pool import Pool
 
-MOST_CONTRASTS = 3
 LEAST_EFFECT = 1.01  # a switch counts if the fastest with one value took at least so many times as long as the other's
+# Of the logarithm of the ratio of times, here and there. The last three are in units of the deviation between kinds.
+DEVIATION, WEIGHT = 0.4, 2.0  # between kinds, as expected before any is known, which counts like so many results
+COMMON = 1.25  # deviation of what all kinds have in common
+WITHIN = 0.075  # deviation between configurations of a kind
+ALIKE = 0.5  # correlation of two kinds that differ in one switch; with each further one, it is multiplied by this again
+
+Array = NDArray[Any]
 
 
 class Switches:
@@ -27,45 +35,52 @@ class Switches:
         matter = [c for c in switches if any(_effect(pool.rows[:, c], times) >= LEAST_EFFECT for times in logs)]
         self._settings = pool.rows[:, matter]
 
-    def _apart(self, row: int, others: Sequence[int]) -> list[int]:
-        """The number of switches that are set otherwise than in `row`, for each of the others."""
-        differ = self._settings[[*others]] != self._settings[row]
-        return [int(number) for number in np.count_nonzero(differ, axis=1)]
-
     def first_of_each(self, rows: Sequence[int], count: int) -> list[int]:
         """The first rows of each kind, at most `count`, in their order."""
         kinds = Counter[bytes]()
         chosen = []
         for row in rows:
-            kinds[kind := self._settings[row].tobytes()] += 1
+            kinds[kind := self._kind(row)] += 1
             if kinds[kind] <= count:
                 chosen.append(row)
         return chosen
 
-    def contrasts(self, rankings: Sequence[Sequence[int]]) -> dict[int, int]:
-        """The rows whose switches differ most from those of each ranking's first row, and from one another, by row the
-        number of their ranking; at most MOST_CONTRASTS, and the first ones of those that differ equally."""
-        seen = [ranking[0] for ranking in rankings if ranking]
-        found: dict[int, int] = {}
-        while len(found) < MOST_CONTRASTS:
-            apart = [(min(self._apart(row, seen)), row, n) for n, ranking in enumerate(rankings) for row in ranking]
-            most, row, number = max(apart, key=lambda each: each[0], default=(0, 0, 0))
-            if not most:
-                break
-            found[row] = number
-            seen.append(row)
-        return found
+    def gains(
+        self, rows: Sequence[int], there: Mapping[int, float], here: Mapping[int, float], ahead: Sequence[int]
+    ) -> Array:
+        """How much each of `rows` is expected to improve on the fastest of `here`, in the logarithm of the time.
 
-    def expected(self, row: int, there: Mapping[int, float], here: Mapping[int, float]) -> float:
-        """The time that `row` probably takes, by the times of rows `there`, which has it, and `here`.
-
-        It is taken to be to the time there as those of the same kind are, or if there are none, as those of the kinds
-        that differ in the fewest switches. Of several such ratios, the least counts.
+        `there` has the times of the rows elsewhere, in ms, and `here` those that were measured here. A Gaussian process
+        models the ratio of both: the more alike two kinds are, the more alike are their ratios. How much kinds differ
+        is learnt, too. `ahead` are rows that are being measured: others of their kind are less worth a trial meanwhile.
         """
-        both = [other for other in here if other in there]
-        apart = self._apart(row, both)
-        ratios = [here[other] / there[other] for other, a in zip(both, apart, strict=True) if a == min(apart)]
-        return there[row] * min(ratios, default=1.0)
+        fastest: dict[bytes, float] = {}
+        for row, time_ms in there.items():
+            fastest[self._kind(row)] = min(fastest.get(self._kind(row), math.inf), time_ms)
+        known = {row: there.get(row, fastest.get(self._kind(row), 0.0)) for row in [*here, *ahead]}
+        seen = [row for row in here if known[row]]  # what there lacks counts as the fastest of its kind
+        ratios = np.log([here[row] / known[row] for row in seen])
+        weights = np.linalg.solve(self._covariance(seen), ratios)
+        variance = (WEIGHT * DEVIATION**2 + ratios @ weights) / (WEIGHT + len(seen))
+        expected = np.log([there[row] for row in rows]) + self._common(rows, seen) @ weights
+        seen += [row for row in ahead if known[row]]
+        common = self._common(rows, seen)
+        certain = np.sum(common * np.linalg.solve(self._covariance(seen), common.T).T, axis=1)
+        deviation = np.sqrt(variance * (COMMON**2 + 1 + WITHIN**2 - certain))
+        best = math.log(min(here.values())) if here else expected.min(initial=math.inf)
+        return np.asarray(_expected_improvement((best - expected) / deviation) * deviation)
+
+    def _kind(self, row: int) -> bytes:
+        return bytes(self._settings[row])
+
+    def _common(self, rows: Sequence[int], others: Sequence[int]) -> Array:
+        """The covariance of the ratios of rows with those of others, but for what each has for itself."""
+        apart = self._settings[[*rows]][:, None] != self._settings[[*others]][None]
+        return np.asarray(COMMON**2 + ALIKE ** np.count_nonzero(apart, axis=2))
+
+    def _covariance(self, rows: Sequence[int]) -> Array:
+        """The covariance of the ratios of different rows."""
+        return self._common(rows, rows) + WITHIN**2 * np.eye(len(rows))
 
 
 def _effect(settings: NDArray[np.integer], times: Mapping[int, float]) -> float:
@@ -75,3 +90,10 @@ def _effect(settings: NDArray[np.integer], times: Mapping[int, float]) -> float:
         value = int(settings[row])
         shortest[value] = min(shortest.get(value, time_ms), time_ms)
     return max(shortest.values()) / min(shortest.values()) if len(shortest) == 2 else 1.0
+
+
+def _expected_improvement(distances: Array) -> Array:
+    """By how much a normal variable is expected to exceed 0, in deviations; its mean is so many of them above 0."""
+    density = np.exp(-(distances**2) / 2) / math.sqrt(2 * math.pi)
+    share = np.array([math.erfc(-distance / math.sqrt(2)) / 2 for distance in distances])
+    return np.asarray(distances * share + density)

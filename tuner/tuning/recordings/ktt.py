@@ -44,12 +44,11 @@ def as_cache(
         kernel = kernel or _text(result.get("KernelName"))
         for name, value in config.items():
             values.setdefault(name, {})[value] = None
-        entry: dict[str, Any] = {**config, "time": _time(result, ms_per_unit)}
-        if isinstance(entry["time"], str):
-            entry["__error__"] = entry["time"]
+        time = _time(result, ms_per_unit)
+        failure = {"__error__": time} if isinstance(time, str) else {}
         key = tuple(sorted(config.items()))
-        if "__error__" not in entry or key not in entries:
-            entries[key] = entry
+        if isinstance(time, float) or key not in entries:
+            entries[key] = {**config, "time": time, **failure}
     parameters = {name: sorted(of, key=lambda v: (isinstance(v, str), v)) for name, of in values.items()}
     about = {"device_name": _text(metadata.get("Device")), "kernel_name": kernel, "tune_params": parameters}
     return about, [*entries.values(), *torn]
@@ -67,14 +66,12 @@ def _config(result: Any) -> dict[str, Any]:
     return config
 
 
-def _time(result: Mapping[str, Any], ms_per_unit: float) -> float | str:
-    """The time in ms, or the name of the failure."""
+def _time(result: Mapping[str, Any], ms_per_unit: float) -> float | str | None:
+    """The time in ms, or the name of the failure; None if there is neither."""
     status, duration = result.get("Status"), result.get("TotalDuration")
     if status != _RIGHT:
         return _FAILURES.get(str(status), shown(str(status))[:100])
-    if isinstance(duration, bool) or not isinstance(duration, int | float) or not duration > 0:
-        return "no TotalDuration"
-    return duration * ms_per_unit
+    return units.milliseconds(duration, ms_per_unit)
 
 
 def _text(value: Any) -> str:

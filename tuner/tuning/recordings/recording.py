@@ -78,7 +78,7 @@ class Recording:
     entries: the results by configuration, given as a row of values in the order of `parameters`.
     size: Kernel Tuner's problem_size, or the sizes by name.
     about: the other members of the file's header.
-    ignored: number of entries in the file that are torn or lack a parameter.
+    ignored: number of entries in the file that are torn, lack a parameter, or have neither a time nor a failure.
     """
 
     kernel: str
@@ -257,7 +257,7 @@ def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
     for data in objects:
         if isinstance(data, dict) and (data.get("__error__"), data.get("reason")) == (FORBIDDEN, _NO_CONFIGURATION):
             continue
-        if parameters and isinstance(data, dict) and all(is_value(data.get(name)) for name in parameters):
+        if parameters and isinstance(data, dict) and _is_whole(data, parameters):
             extra = {k: v for k, v in data.items() if k not in (*parameters, *_RESULTS)}
             time_ms = units.milliseconds(data.get("time")) if "__error__" not in data else None
             failure = None if time_ms is not None else str(data.get("__error__", data.get("time")))
@@ -274,6 +274,12 @@ def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
         {name: value for name, value in header.items() if name not in _HEADER},
         ignored,
     )
+
+
+def _is_whole(data: Mapping[str, Any], parameters: Iterable[str]) -> bool:
+    """Whether an entry has a value of each parameter, and a time or the name of a failure."""
+    has_result = "__error__" in data or units.is_failure(data.get("time")) or units.milliseconds(data.get("time"))
+    return bool(has_result) and all(is_value(data.get(name)) for name in parameters)
 
 
 def _name(value: Any) -> str:

@@ -42,7 +42,7 @@ def as_cache(
         runs = result.get("times")
         entry = {name: numeric.get((name, config[name]), config[name]) for name in names}
         entry["times"] = [*units.times(runs.get("runtimes"), ms_per_unit)] if isinstance(runs, dict) else []
-        if invalidity in _CORRECT and time_ms is not None:
+        if invalidity in _CORRECT:
             entries.append({**entry, "time": time_ms})
         else:
             entries.append({**entry, "time": invalidity, "__error__": invalidity})

@@ -6,6 +6,7 @@ from typing import Any
 
 from tuner.store.record_rules import SHORTEST_MS
 
+FAILURE = 1e20  # in place of a time, old versions of Kernel Tuner wrote this for a failure
 _MS = {"ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # unit: ms per unit
 _NAMES = {"milliseconds": "ms", "seconds": "s", "microseconds": "us", "nanoseconds": "ns"}  # in any case
 KNOWN = ", ".join([*_MS, *_NAMES])
@@ -18,10 +19,15 @@ def ms_per(unit: Any) -> float | None:
 
 def milliseconds(value: Any, ms_per_unit: float = 1.0) -> float | None:
     """`value`, a time in units of so many ms, in ms; None if it is not a time, such as the name of a failure."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
-        return None  # old versions of Kernel Tuner wrote a failure as 1e20
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < FAILURE:
+        return None
     time_ms = value * ms_per_unit
     return time_ms if time_ms >= SHORTEST_MS else None
+
+
+def is_failure(value: Any) -> bool:
+    """Whether `value`, in place of a time, says that a configuration failed: it is a name, or FAILURE or more."""
+    return isinstance(value, str) or (isinstance(value, int | float) and value >= FAILURE)
 
 
 def times(values: Any, ms_per_unit: float = 1.0) -> tuple[float, ...]:
