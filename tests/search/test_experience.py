@@ -71,6 +71,35 @@ def test_another_kind_that_was_nearly_as_fast_at_other_sizes_is_tried_early_and_
         assert all((config["fixed"], config["wide"]) == (1, 0) for config in asked[len(logs) :])
 
 
+@pytest.mark.parametrize(("fast", "slow"), [((1, 0, 0), (0, 1, 1)), ((1, 1, 0), (1, 0, 1))])
+def test_each_kind_is_tried_and_a_slow_one_once_also_while_its_first_result_is_outstanding(
+    fast: tuple[Value, ...], slow: tuple[Value, ...]
+) -> None:
+    kinds = [*itertools.product((0, 1), repeat=3)]
+    switches: dict[str, Sequence[Value]] = {"fixed": [0, 1], "wide": [0, 1], "long": [0, 1]}
+    pool = Pool({"x": list(range(40)), **switches}, [(x, *kind) for x in range(40) for kind in kinds])
+
+    def time_of(row: Config, best: int, costs: Sequence[float]) -> float:
+        return (
+            1
+            + abs(int(row["x"]) - best) / 100
+            + sum(cost * int(row[name]) for cost, name in zip(costs, switches, strict=True))
+        )
+
+    configs = [pool.config(row) for row in range(len(pool))]
+    log = Experience([(config, time_of(config, 20, (0.05, 0.02, 0.01))) for config in configs], of_device=True)
+    asked: list[Config] = []
+    with Search("optuna", pool, Budget(8), 3, Hints(experiences=[log])) as search:
+        while (config := search.ask()) is not None:
+            asked.append(config)
+            if len(asked) > 1:
+                told = asked[-2]
+                factor = {fast: 1.0, slow: 2.0}.get(tuple(told[name] for name in switches), 1.3)
+                search.tell(told, factor * time_of(told, 22, (0, 0, 0)))
+    kinds = [tuple(config[name] for name in switches) for config in asked]
+    assert (kinds.count(slow), fast in kinds) == (1, True)
+
+
 def test_if_all_experiences_mislead_a_search_measures_what_it_would_without_them_a_few_evaluations_later() -> None:
     misleading = [known((11, 5), turned=True), known((1, 16), turned=True), known((16, 1), 15, turned=True)]
     cold, hedged = asked([], 40), asked(misleading, 40 + WARM)
