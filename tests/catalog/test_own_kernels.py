@@ -147,6 +147,13 @@ def test_records_of_another_machine_are_found_wherever_the_project_lies(
     assert match(tune, here / "tuning/blur.yaml") == ("vision/blur", "default", False)
     assert tune("merge", tmp_path / "results").status == 0
     assert match(tune, here / "tuning/blur.yaml") == ("vision/blur", "exact", False)
+    monkeypatch.setenv("TUNER_SPACES", str(there / "tuning"))
+    monkeypatch.chdir(here)
+    assert match(tune, "blur") == ("vision/blur", "exact", False), "its own file, not the other copy's"
+    (here / "tuning/blur.yaml").unlink()
+    gone = tune("best", "vision/blur", "--device", "host")
+    assert (gone.status, gone.out) == (2, "")
+    assert f"another copy of the project has it: write {there / 'tuning/blur.yaml'}" in gone.err
 
 
 @pytest.mark.slow

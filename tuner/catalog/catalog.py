@@ -14,7 +14,7 @@ from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 from tuner.space.model import Space
 
-TUNED, PROJECT = "file", "project "  # the origin of a file that was tuned before, and the start of a project's
+TUNED, ENVIRONMENT, PROJECT = "file", "TUNER_SPACES", "project "  # origins; a project's continues with its name
 MOST_NAMED = 6  # kernels in a message
 
 
@@ -85,7 +85,7 @@ def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
         for folder in current.spaces:
             yield from ((file, f"{PROJECT}{current.name}") for file in _in(folder, problems, shown(current.file)))
     for folder in kernel_names.folders_of_environment():
-        yield from ((file, "TUNER_SPACES") for file in _in(folder, problems, "TUNER_SPACES"))
+        yield from ((file, ENVIRONMENT) for file in _in(folder, problems, "TUNER_SPACES"))
     try:
         known = known_files.read()
     except RequestError as error:
@@ -128,11 +128,31 @@ def known(name: str) -> bool:
 
 
 def _here(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
-    """`entries` without those whose name also belongs to a file of the current project. Such files are in other copies
-    of the project, which are known because they were tuned or because TUNER_SPACES names them."""
+    """`entries` without those of other copies of the current project, which are known because they were tuned or
+    because TUNER_SPACES names them, and without other files that have a name of this project's."""
     entries = list(entries)
     of_project = {entry.name for entry in entries if entry.origin.startswith(PROJECT)}
-    return [entry for entry in entries if entry.origin.startswith(PROJECT) or entry.name not in of_project]
+    current = _current_project()
+    return [
+        entry
+        for entry in entries
+        if entry.origin.startswith(PROJECT) or not (entry.name in of_project or _is_in_a_copy(entry, current))
+    ]
+
+
+def _is_in_a_copy(entry: CatalogEntry, current: project.Project | None) -> bool:
+    """Whether a kernel belongs to another project of the current project's name."""
+    if current is None or not entry.name.startswith(f"{current.name}/") or entry.origin not in (TUNED, ENVIRONMENT):
+        return False
+    home = project.above(Path(os.path.realpath(entry.file)).parent)
+    return home is not None and home.name == current.name and home.root != current.root
+
+
+def _current_project() -> project.Project | None:
+    """The project of the current folder; None if it has none, or if one cannot be told."""
+    with contextlib.suppress(OSError, RequestError):  # the folder has been deleted, or `own` reports the error
+        return project.above(Path.cwd())
+    return None
 
 
 def _named(entries: Iterable[CatalogEntry], name: str) -> list[CatalogEntry]:
@@ -154,7 +174,8 @@ def find(kernel: str) -> tuple[Path, str]:
         return _shipped_file(kernel), kernel
     user_kernels, problems = own()
     candidates = [*shipped(), *user_kernels]
-    matches = _here(_matches(candidates, kernel))
+    anywhere = _matches(candidates, kernel)
+    matches = _here(anywhere)
     if not matches:
         wheel_kernels, more = of_wheels()
         candidates, problems = [*candidates, *wheel_kernels], [*problems, *more]
@@ -163,7 +184,7 @@ def find(kernel: str) -> tuple[Path, str]:
         return matches[0].file, matches[0].name
     if matches:
         raise _ambiguous(kernel, matches)
-    raise _missing(kernel, candidates, problems)
+    raise _missing(kernel, candidates, problems) if not anywhere else _only_elsewhere(kernel, anywhere[0])
 
 
 def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
@@ -200,6 +221,13 @@ def _ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
     return RequestError(
         f"kernel {quoted(kernel)} could be {choices}{rest}; write the path of one, or give their projects "
         "different names (`name` in tuner.toml)"
+    )
+
+
+def _only_elsewhere(kernel: str, entry: CatalogEntry) -> RequestError:
+    return RequestError(
+        f"kernel {quoted(kernel)}: this project has no such kernel; another copy of the project has it: write "
+        f"{shown(entry.file)} to use that file"
     )
 
 
