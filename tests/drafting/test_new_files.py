@@ -261,7 +261,8 @@ def test_a_number_that_another_value_would_make_another_operation_is_no_knob(tmp
 #define LAGS 2
 #define TAPS (2 * LAGS + 1)
 const int DIMS = 3;
-__constant__ float taps[TAPS];
+typedef float real;
+__constant__ real taps[TAPS];
 struct Point { float at[DIMS]; };
 __global__ void f(float *y, const float *x, const Point *points, int n) {
     int i = (blockIdx.x * BLOCK + threadIdx.x) * TILE;

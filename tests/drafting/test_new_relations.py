@@ -196,6 +196,14 @@ PROGRAMS = {
         "\nvoid run(float *x) { float *y; cudaMalloc(&y, N * sizeof(float)); f<<<8, 128>>>(y, x, N / 4); }",
         ["guess: y"],
     ),
+    "a part of a row, which is no size of the draft": (
+        "__global__ void f(const float *x, float *y, int rows, int half) { int row = blockIdx.x; "
+        "for (int c = threadIdx.x; row < rows && c < half; c += blockDim.x) { int i = row * half + c; y[2 * i] = x[i]; "
+        "y[2 * i + 1] = 0; } }\nvoid run(int rows, int cols) { float *x, *y; size_t n = (size_t)rows * cols; "
+        "cudaMalloc(&x, n / 2 * sizeof(float)); cudaMalloc(&y, n * sizeof(float)); "
+        "f<<<rows, 256>>>(x, y, rows, cols / 2); }",
+        ["guess: x", "x, dtype: float32, shape: [rows, half]", "y, dtype: float32, shape: [rows, half, 2]"],
+    ),
 }  # fmt: skip
 
 

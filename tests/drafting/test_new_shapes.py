@@ -118,6 +118,38 @@ __global__ void f(const unsigned char *x, unsigned int *bins, int n) {
     for (int b = threadIdx.x; b < BINS; b += blockDim.x) atomicAdd(&bins[b], local[b]);
 }
 """
+LIFE = """
+#define ROWS 2
+__kernel void f(__global const uchar *now, __global uchar *next, int width, int height) {
+    int x = get_global_id(0), first = get_global_id(1) * ROWS;
+    if (x >= width) return;
+    for (int k = 0; k < ROWS && first + k < height; k++) {
+        int y = first + k, up = (y + height - 1) % height;
+        next[y * width + x] = now[up * width + x];
+    }
+}
+"""
+FOURS = """
+__kernel void f(__global float *y, __global const float *x, int n) {
+    int first = 4 * get_global_id(0);
+    for (int k = 0; k < 4; k++) if (first + k < n) y[first + k] = 2 * x[first + k];
+}
+"""
+MARCH = """
+#define BX 32
+#define BY 8
+__global__ void f(float *next, const float *now, const float *speed, int nx, int ny, int nz) {
+    int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y * BY + threadIdx.y;
+    bool inside = x < nx && y < ny;
+    size_t plane = (size_t)nx * ny, column = inside ? (size_t)y * nx + x : 0;
+    float behind = 0;
+    for (int z = 0; z < nz; z++) {
+        float here = inside ? now[column + z * plane] : 0;
+        if (inside) next[column + z * plane] = speed[column + z * plane] * (here - behind);
+        behind = here;
+    }
+}
+"""
 MATRICES = """
 #define TILE 16
 __global__ void f(const float *A, const float *B, float *C, int M, int N, int K) {
@@ -204,6 +236,17 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
     ),
     "bins": (
         HISTOGRAM, {"x": ["n"], "bins": [256]}, {}, ["ceil_div(n, block_size_x)"], ["block_size_x"],
+    ),
+    "several rows for each work-item": (
+        LIFE, {"now": ["height", "width"], "next": ["height", "width"]}, {},
+        ["ceil_div(width, block_size_x)", "ceil_div(height, block_size_y * ROWS)"], ["block_size_x", "block_size_y"],
+    ),
+    "four elements for each work-item": (
+        FOURS, {"x": ["n"], "y": ["n"]}, {}, ["ceil_div(n, block_size_x * 4)"], ["block_size_x"],
+    ),
+    "columns, of which threads outside take the first": (
+        MARCH, {name: ["nz", "ny", "nx"] for name in ("next", "now", "speed")}, {},
+        ["ceil_div(nx, BX)", "ceil_div(ny, BY)"], ["BX", "BY"],
     ),
     "tiles of matrices": (
         MATRICES, {"A": ["M", "K"], "B": ["K", "N"], "C": ["M", "N"]}, {}, ["ceil_div(N, TILE)", "ceil_div(M, TILE)"],

@@ -133,11 +133,12 @@ class DraftedExtents:
         return self._shapes.get(name)
 
     def of_host(self, name: str) -> list[str]:
-        """The number of elements of an array that host code tells, in sizes; empty if it tells none. Indices may
-        contradict it."""
+        """The number of elements of an array that host code tells, in sizes of the draft; empty if it tells none.
+        Indices may contradict it."""
         count = self._said.counts.get(name)
         found = self.numbered(written(count)) if count else ""
-        return [found] if {*names_in(found)} & {*self.extents} else []
+        names = {*names_in(found)} - {"ceil_div"}
+        return [found] if names and names <= {*self.extents, *self._facts.knobs} else []
 
     def local(self, name: str) -> str:
         """The number of elements of an array in OpenCL's local memory; empty if unknown, or known only for one block

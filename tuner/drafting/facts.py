@@ -28,6 +28,7 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources import includes
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.sources.tokens import definitions, words
+from tuner.space.sources.type_names import resolved
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Facts:
         if file.untold:
             file.build_with(defined(self._host_texts))
             self.steps = file.steps
+        self._types = file.types
         self.defined, of_list = file.defined, file.flags_of_parameters
         self.flags_of_parameters = [*of_list, *(name for name in file.flags_of_types if name not in of_list)]
         self.tested_by_parameters, self.overloaded = file.tested_by_parameters, file.overloaded
@@ -174,7 +176,10 @@ class Facts:
     def constants(self) -> dict[str, tuple[Parameter, list[str]]]:
         """The `__constant__` variables that the kernels read and the host fills, with their extents."""
         found = {
-            name: (Parameter(name, " ".join(type_.split()), True, True), re.findall(r"\[\s*([^\]]*?)\s*\]", extents))
+            name: (
+                Parameter(name, resolved(" ".join(type_.split()), self._types), True, True),
+                re.findall(r"\[\s*([^\]]*?)\s*\]", extents),
+            )
             for type_, name, extents in _CONSTANT.findall(self.code)
         }
         return {name: each for name, each in found.items() if name in self.reached}

@@ -275,10 +275,15 @@ class KernelFile:
         names = [name for name, _ in every]
         return [step.qualified for step in self.steps if names.count(step.qualified) > 1]
 
+    @property
+    def types(self) -> dict[str, str]:
+        """The types for which the file has other names, as it is built."""
+        return aliases(self._with_defaults if has_several(self.text) else self.text)
+
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
-        types = aliases(self._with_defaults if has_several(self.text) else self.text)
+        types = self.types
         body = _without_arrows(expanded(step.body, self.text, [p.name for p in step.parameters or ()]), step)
         if step.parameters is None and (plain := self._of_defaults.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # conditions on macros of the text are in its list

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.drafting.arrays.indices import AXES, Indices
-from tuner.drafting.polynomials import Polynomial, bare
+from tuner.drafting.polynomials import Monomial, Polynomial, bare
 
 if TYPE_CHECKING:
     from tuner.drafting.arrays.shapes import Shapes
@@ -125,6 +125,8 @@ class Grids:
                 guarded.update([blocks] if tuple(extents) in indices.guards else [])
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
             others = [name for p, _ in steps for name in p if name != f"blockIdx.{axis}"]
+            if not steps and (items := self._items(polynomial, f"globalIdx.{axis}")):
+                steps, others = [items], [f"blockDim.{axis}", *items[0]]
             if len(steps) != 1 or not all(n in threads or self._is_tile(n) for n in others):
                 continue
             factors = [threads.get(name, name.replace(" / ", " // ")) for name in others]
@@ -136,6 +138,14 @@ class Grids:
         if len(found) > 1 and len(guarded) == 1:
             return guarded.pop()
         return found.pop() if len(found) == 1 else None
+
+    @staticmethod
+    def _items(polynomial: Polynomial, thread: str) -> tuple[Monomial, int] | None:
+        """The names and the number by which an index multiplies that of a global thread with several elements in a row,
+        as in `i * ITEMS + k`; None if there are none."""
+        found = [(product, factor) for product, factor in polynomial.items() if thread in product]
+        names = tuple(name for product, _ in found for name in product if name != thread)
+        return (names, found[0][1]) if len(found) == 1 and (names or found[0][1] > 1) else None
 
     def _is_tile(self, name: str) -> bool:
         """Whether a factor is a macro or constant, or a quotient of them."""

@@ -98,6 +98,9 @@ class Indices:
                 return {product: factor for product, factor in found.items() if factor or not product}
             if parts := _alternatives(words):
                 one, other = (self.polynomial(part, depth + 1) for part in parts)
+                for index, instead in ((one, other), (other, one)):
+                    if not any(instead.values()) and _is_of_threads(index):
+                        return index  # threads outside take the first element
                 name = f"({text(one)} or {text(other)})"
                 self.alternatives[name] = one, other
                 return atom(name)
@@ -462,6 +465,11 @@ def _end_of_statement(body: Sequence[str], at: int) -> int:
     while at < len(body) and body[at] not in (";", "{"):
         at = matching(body, at) + 1
     return (matching(body, at) if body[at : at + 1] == ("{",) else at) + 1
+
+
+def _is_of_threads(index: Polynomial) -> bool:
+    """Whether an index depends on a thread or a block."""
+    return any(name.startswith(tuple(_OPENCL.values())) for product in index for name in product)
 
 
 def _alternatives(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]] | None:
