@@ -130,12 +130,25 @@ SAID = {
         "void main() { int plain = read(), padded = read(), n = read(); sum(n, plain); sum(n, padded); }",
         ["name: x, dtype: float32, shape: [all]", "fill: {integers: [0, all - 1]}"],
     ),
-    "local memory in numbers, which may be that of another block": (
+    "local memory in numbers, which is that of another block": (
         "__kernel void f(__global float *y, __local float *s) "
         "{ s[get_local_id(0)] = 1; y[get_global_id(0)] = s[get_local_id(0)]; }",
         'void run(int n) { cl_kernel k = clCreateKernel(p, "f", 0); clSetKernelArg(k, 0, 8, &a);'
         "clSetKernelArg(k, 1, 64 * sizeof(float), NULL); }",
-        ["kind: local, shape: [block_size_x]}  # ? how many elements does a work-group need?"],
+        ["kind: local, shape: [block_size_x]}\n"],
+    ),
+    "local memory as its stores tell it: tiles with borders, warps, a part of a tree": (
+        "#define TILE 16\n#define R 3\n__kernel void f(__global float *y, __global const float *x, int w, int h, "
+        "__local float *tile, __local float *sums, __local float *parts) { "
+        "int t = get_local_id(0), span = TILE + 2 * R; for (int i = get_local_id(1); i < span; i += TILE) "
+        "for (int j = get_local_id(0); j < span; j += TILE) tile[i * span + j] = x[j];"
+        "parts[get_local_id(1) * TILE + t] = 1; for (int d = 8; d > 0; d /= 2) if (t < d) parts[t] += parts[t + d];"
+        "if (t % 32 == 0) sums[t / 32] = tile[t + R]; "
+        "int c = get_group_id(0) * TILE + t, r = get_group_id(1) * TILE + get_local_id(1);"
+        "if (c < w && r < h) y[r * w + c] = parts[0] + sums[0]; }", "",
+        ['name: tile, dtype: float32, kind: local, shape: ["4 * R * R + 4 * R * TILE + TILE * TILE"]}\n',
+         'name: sums, dtype: float32, kind: local, shape: ["ceil_div(TILE, 32)"]}\n',
+         'name: parts, dtype: float32, kind: local, shape: ["TILE * TILE"]}\n', "block: [TILE, TILE]\n"],
     ),
     "planes of a volume": (
         "#define FIRST 1\n#define LAST (FIRST + 3)\n__kernel void f(__global float *y, __global const float *x, int n, "

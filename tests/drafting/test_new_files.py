@@ -403,6 +403,4 @@ void run(WORD n, cudaTextureObject_t t) {
     data, _ = drafted(tmp_path, tune, code.replace("    cudaMemcpy(sums", f"{other}    cudaMemcpy(sums"))
     assert "fill" not in data["operation"]["arguments"][0], "an earlier launch has counted"
     fixed = code.replace("threads * sizeof", "512 * sizeof")
-    assert "how many bytes does a block need" in drafted(tmp_path, tune, fixed)[1], (
-        "right for the host's block, perhaps"
-    )
+    assert "shared_memory: 4 * block_size_x\n" in drafted(tmp_path, tune, fixed)[1], "an element for each thread"

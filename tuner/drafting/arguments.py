@@ -112,7 +112,9 @@ class DraftedArguments:
                 asks.append(f"is it the length of {array}? then write value: {blocks[0]} here, and no size")
         body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
         if parameter.is_pointer and self.facts.is_local(parameter):
-            if not (elements := self.told.local(parameter.name)):
+            names = ([each.name for each in self.facts.taken(step)] for step in self.facts.steps)
+            step = next(s for s, taken in zip(self.facts.steps, names, strict=True) if parameter.name in taken)
+            if not (elements := self.told.local(parameter.name, step)):
                 asks.append("how many elements does a work-group need? one per thread?")
                 elements = " * ".join(self.facts.block)
             if "portable.h" in self.facts.code:

@@ -316,5 +316,9 @@ def _factors(extents: Sequence[str]) -> list[str]:
 
 
 def _is_tiled(body: str, axis: int, extent: str) -> bool:
-    """Whether blocks follow each other at this extent along an axis."""
-    return f"blockIdx . {'xyz'[axis]} * {extent} + " in body or f"get_group_id ( {axis} ) * {extent} + " in body
+    """Whether blocks follow each other at this extent along an axis, or threads in a loop step over it."""
+    blocks, threads = f"blockIdx . {'xyz'[axis]}", f"threadIdx . {'xyz'[axis]}"
+    group, local = f"get_group_id ( {axis} )", f"get_local_id ( {axis} )"
+    first, extent = f"(?:{re.escape(threads)}|{re.escape(local)})", re.escape(extent)
+    over = rf"\b(\w+) = {first} ; [^;]* ; \1 \+ = {extent} \)"
+    return re.search(rf"(?:{blocks}|{re.escape(group)}) \* {extent} \+ |{over}", body) is not None

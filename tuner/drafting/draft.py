@@ -12,7 +12,6 @@ from tuner.classes import cached_property
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
-from tuner.drafting.fields import SHARED
 from tuner.drafting.references import DraftedReference
 from tuner.drafting.repeats import Repeats
 from tuner.drafting.yaml_text import asked, name_of, remark, word
@@ -221,9 +220,13 @@ class Draft:
         arrays = self.facts.dynamic_arrays(step)
         if not arrays:
             return []
-        if told := self.told.local(SHARED):
+        if told := self.told.shared():
             return [f"shared_memory: {told}"]
         each = [str(size)] if (size := max(arrays.values())) > 1 else []
+        (array, *others) = arrays
+        if not others and (elements := self.told.local(array, step)):
+            whole = elements if re.fullmatch(r"\w+", elements) or not each else f"({elements})"
+            return [f"shared_memory: {' * '.join([*each, whole])}"]
         threads = (f"({e})" if re.search(r"[-+/%]", e) else e for e in self.facts.block_of(step))
         ask = f"how many bytes does a block need? {' and '.join(arrays)} is extern __shared__ in the source"
         return [f"shared_memory: {' * '.join([*each, *threads])}{asked(ask)}"]

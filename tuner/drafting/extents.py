@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from tuner.classes import cached_property
 from tuner.drafting.array_counts import ArrayCounts
 from tuner.drafting.arrays import strides
+from tuner.drafting.arrays.local_memory import StoredMemory
 from tuner.drafting.drafted_grids import DraftedGrids
+from tuner.drafting.fields import SHARED
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.polynomials import (
     names_in,
@@ -24,6 +26,7 @@ from tuner.space.scope import DEVICE_NAMES
 if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.launched import Said
+    from tuner.space.sources.prototype import Prototype
 
 _PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # a number divided by a knob: the quotient may be 0
 
@@ -140,9 +143,22 @@ class DraftedExtents:
         names = {*names_in(found)} - {"ceil_div"}
         return [found] if names and names <= {*self.extents, *self._facts.knobs} else []
 
-    def local(self, name: str) -> str:
-        """The number of elements of an array in OpenCL's local memory; empty if unknown, or known only for one block
+    def local(self, name: str, step: Prototype) -> str:
+        """The number of elements of an array in a step's local memory; empty if unknown, or known only for one block
         size."""
+        return self._local_of_host(name) or self._local_of_stores(step).elements(name)
+
+    def _local_of_stores(self, step: Prototype) -> StoredMemory:
+        """The local memory of a step, as its stores tell it."""
+        facts = self._facts
+        names = {*facts.sizes, *facts.size_macros, *facts.knobs} - self.values.keys()
+        return StoredMemory(step.body, facts.block_of(step), names, facts.numbers)
+
+    def shared(self) -> str:
+        """The bytes of dynamic shared memory that host code gives a block; empty if unknown, as for `local`."""
+        return self._local_of_host(SHARED)
+
+    def _local_of_host(self, name: str) -> str:
         count = self._said.local.get(name)
         if count is None:
             return ""
