@@ -253,6 +253,8 @@ def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_t
         kernel, library = (table("hgemm", library=each).shortest_ms(sizes) or 0.0 for each in (False, True))
         ways[round(kernel / library, 1)] = first(saving, *shape).space is None
     assert ways == {1.6: True, 1.2: True, 1.0: False}
+    little_longer, hosts = (57, 84, 204), [HostTimes(0.004, library_ms, 1.0) for library_ms in (0.005, 0.009)]
+    assert [first(table("hgemm", host=host), *little_longer).space is None for host in hosts] == [True, False]
 
 
 def test_float32_by_tensor_cores_is_compared_with_float32_by_the_times_of_both() -> None:
