@@ -66,6 +66,7 @@ class Record:
     Ties are described in `tuning.finals.ties`:
 
     - `interval`: holds the true median time of the best with a probability of 99 %, or less if `rounds` is below eight.
+      If several processes timed it, it holds the median time in a further process with a probability of 95 %.
     - `tied`: the best, and the fastest of the other tied configurations, each with the interval of the ratio of its
       time to that of the fastest configuration.
     - `decided_by`: what decided between them; empty where no rule applies.

@@ -13,6 +13,7 @@ from statistics import median, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.classes import dataclass
+from tuner.store import verdicts
 from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, Interval, ratio
 
 if TYPE_CHECKING:
@@ -39,6 +40,25 @@ def in_all(finals: Sequence[Final]) -> list[Final]:
     """Those that took part in all processes. What the first one shows to be far slower takes part in no other one."""
     most = max(len(final.by_process) for final in finals)
     return [final for final in finals if len(final.by_process) == most]
+
+
+def interval(final: Final) -> Interval:
+    """The interval of a finalist's median time in ms; of several processes, that of the median in a further one."""
+    parts, middle = final.by_process, final.time_ms
+    if len(parts) == 1:
+        return verdicts.interval(final.times)
+    return _around(middle, _reach(stdev(median(part) / middle for part in parts), len(parts)))
+
+
+def _reach(deviation: float, count: int) -> float:
+    """By how much a further value differs from the mean of `count` values with this standard deviation at most, with a
+    probability of 95 %."""
+    return STUDENT[min(count - 1, len(STUDENT)) - 1] * deviation * math.sqrt(1 + 1 / count)
+
+
+def _around(middle: float, reach: float) -> Interval:
+    """The interval whose ends differ from a positive value by this factor: they are positive, too."""
+    return Interval(middle / (1 + reach), middle, middle * (1 + reach))
 
 
 @dataclass(frozen=True)
@@ -69,22 +89,20 @@ class Processes:
 
     @property
     def reach(self) -> float:
-        """By how much more or less the median ratio may be in a further process than in these, relative, with a
-        probability of 95 %.
+        """By how much the median ratio of a further process may differ from that of these, relative.
 
         That is also how far other tunings are, minutes later: their ratios differ by more than the error of a mean of
         these processes, because what disturbs the machine lasts for longer than one of them.
         """
-        return STUDENT[min(self.count - 1, len(STUDENT)) - 1] * self.deviation * math.sqrt(1 + 1 / self.count)
+        return _reach(self.deviation, self.count)
 
     def standing(self, final: Final) -> Standing:
         """How a finalist compares with the fastest. It is tied if a further process may find it as fast."""
         if final is self.fastest:
             return Standing(Interval(1.0, 1.0, 1.0), True, True)
-        middle, factor = ratio(self.fastest.times, final.times).middle, 1 + self.reach
-        interval = Interval(middle / factor, middle, middle * factor)
-        is_tied = len(final.by_process) == self.count and interval.low <= 1 + self._least
-        return Standing(interval, is_tied, is_tied and middle <= 1 + self._most_given_up)
+        found = _around(ratio(self.fastest.times, final.times).middle, self.reach)
+        is_tied = len(final.by_process) == self.count and found.low <= 1 + self._least
+        return Standing(found, is_tied, is_tied and found.middle <= 1 + self._most_given_up)
 
     def is_settled(self, by_preference: Sequence[Final]) -> bool:
         """Whether it is certain which of these finalists, the preferred one first, is the first that may win.

@@ -22,10 +22,10 @@ from tuner.space.deployments import CACHES
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering, same_code
 from tuner.space.values.python_derivation import PythonDerivation
-from tuner.store import rates, verdicts
+from tuner.store import rates
 from tuner.store.record import FIXED, Record
 from tuner.store.record_rules import LONGEST_TEXT
-from tuner.tuning.finals import bits, conclusions
+from tuner.tuning.finals import bits, comparison, conclusions, processes
 from tuner.tuning.finals.entrants import default_trial, non_dominated
 from tuner.tuning.ledger.trial import Trial
 from tuner.version import VERSION
@@ -86,15 +86,12 @@ def record(
 ) -> Record:
     """The record of the best finalist. `ceilings` are the device's, if they were measured. `same_bits_as` is what the
     search was restricted to."""
-    finals, finalists = selection.finals, selection.finalists
-    trial, final = finalists[0].trial, finalists[0].final
+    finals, best = selection.finals, selection.finalists[0]
+    trial, final = best.trial, best.final
     default = default_trial(worker.task.space, worker.scope, ledger)
-    # By configurations: a trial that was measured again stands in the ledger in place of the one that was a finalist.
-    of_default = None if default is None else default.config
-    default_final = next((finalist.final for finalist in finalists if finalist.trial.config == of_default), None)
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
-    library, best_library, by = finals.library, finals.best_library, op.reference.kind
-    at_length = {"kernel": final, "library": library, "best_library": best_library}
+    by = op.reference.kind
+    at_length = {"kernel": final, "library": finals.library, "best_library": finals.best_library}
     return Record(
         device=device.name,
         kind=device.kind,
@@ -107,12 +104,7 @@ def record(
         spread=final.spread,
         rounds=len(final.times),
         **vars(rates.of(worker.task.space, scope, final.time_ms, ceilings)),
-        library=library.library if library else None,
-        library_ms=library.time_ms if library else None,
-        vs_library=library.time_ms / final.time_ms if library else None,
-        best_library=best_library.library if best_library else None,
-        best_library_ms=best_library.time_ms if best_library else None,
-        vs_best_library=best_library.time_ms / final.time_ms if best_library else None,
+        **vars(comparison.of(selection, default)),
         sustained={name: vars(f.sustained) for name, f in at_length.items() if f and f.sustained},
         error=trial.outcome.error if by != "none" else None,
         bound=trial.outcome.bound if by != "none" else None,
@@ -128,7 +120,7 @@ def record(
         next=bits.numbered(selection),
         **vars(bits.of(selection, ledger, default)),
         same_bits_as=same_bits_as,
-        interval=[*verdicts.interval(final.times)[::2]],
+        interval=[*processes.interval(final)[::2]],
         tied=_tied(selection) if method.objectives[0] == "time" else [],
         finalists=_finalists(selection),
         decided_by=selection.decided_by,
@@ -136,9 +128,6 @@ def record(
         caches=CACHES[method.deployment],
         energy_mj=final.energy_mj,
         energy_spread=final.energy_spread,
-        default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
-        default_spread=default_final.spread if default_final else None,
-        least_gain=min(default_final.times) / min(final.times) if default_final else None,
         launch_ms=None if device.on_processor else finals.launch_ms,
         default_ties=default is not None and _ties(default, selection, worker),
         clock_mhz=finals.clock_mhz,
