@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
-from tuner.drafting import by_value, objects, roles
+from tuner.drafting import by_value, objects
 from tuner.drafting.polynomials import names_in
+from tuner.drafting.roles import uses
 from tuner.drafting.yaml_text import asked, name_of, remark, word
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
@@ -296,15 +297,15 @@ class DraftedArguments:
         """Questions about the values of an input, from how the kernel uses them."""
         names = self._names(parameter)
         kind = DTYPES[parameter.dtype or "float32"].kind
-        if kind != "boolean" and roles.is_condition(names, self.facts.body):
+        if kind != "boolean" and uses.is_condition(names, self.facts.body):
             return ["is it a mask? then fill: {choice: [0, 1]}"]
-        if kind == "real" and roles.is_compared(names, self.facts.body):
+        if kind == "real" and uses.is_compared(names, self.facts.body):
             return ["is it a mask? then fill: {choice: [0, 1]}"]
-        if kind == "integer" and roles.is_divisor(names, self.facts.body):
+        if kind == "integer" and uses.is_divisor(names, self.facts.body):
             return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
-        if kind == "real" and roles.is_root_or_logarithm(names, self.facts.body):
+        if kind == "real" and uses.is_root_or_logarithm(names, self.facts.body):
             return ["a root or a logarithm is taken of it: is it positive? then fill: {uniform: [0.5, 1.5]}"]
-        if kind == "real" and roles.is_divisor(names, self.facts.body):
+        if kind == "real" and uses.is_divisor(names, self.facts.body):
             return ["it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}"]
         if kind == "integer" and self.facts.choices.is_limit(parameter.name):
             return ["indices are compared with it: which values may it have? such as fill: {python: data.py:make}"]

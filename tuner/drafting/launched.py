@@ -152,7 +152,8 @@ class HostLaunches:
     def has_unclear_block(self, step: int, axis: int) -> bool:
         """Whether a launch has threads on an axis that are neither names nor numbers."""
         every = [(site, each) for site in self._sites[step] for each in (site.block or ())[axis : axis + 1]]
-        return any(not site.scope.is_clear(each) and not written(each).startswith("any block") for site, each in every)
+        unclear = (each for site, each in every if not site.scope.notes.is_clear(each))
+        return not all(written(each).startswith("any block") for each in unclear)
 
     def same_as_block(self, step: int, axis: int) -> set[str]:
         """The scalars for which each launch of a step passes the variable that is its threads on an axis."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tuner.classes import dataclass
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times
 from tuner.drafting.reader import POWER
 
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
     from tuner.drafting.arrays.indices import Indices
 
 Key = frozenset[tuple[Monomial, int]]  # an index without its constant term
+
+
+@dataclass(frozen=True)
+class Open:
+    """An extent without a bound: its index, and `axis` if that is a block index and faster extents follow."""
+
+    index: str
+    axis: str = ""
+
+
+Extent = str | Open
 
 
 class IndexBounds:
@@ -126,6 +138,11 @@ class IndexBounds:
 def in_order(names: Counter[str], sizes: Sequence[str]) -> list[str]:
     """The factors of a product, in the order of `sizes`."""
     return sorted(names.elements(), key=lambda name: sizes.index(name.removeprefix(POWER)))
+
+
+def by_length(groups: Mapping[Monomial, Polynomial]) -> list[Monomial]:
+    """The strides of groups of terms, the shortest product first; equally long ones in the order of their names."""
+    return sorted({(), *groups}, key=lambda stride: (len(stride), stride))
 
 
 def _key(index: Polynomial) -> Key:

@@ -8,38 +8,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tuner.drafting.expansion import split_arguments
+from tuner.drafting.host.notes import Notes
 from tuner.drafting.host.program import EXTENT_TYPES, HostFunction, HostProgram
-from tuner.drafting.polynomials import Monomial, Polynomial, added, atom, bare, is_short, text, times
+from tuner.drafting.polynomials import Polynomial, atom, bare, is_short, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.prototype import is_type_word
 from tuner.space.sources.tokens import matching
 
 _CEIL_DIV = re.compile(r"(?i)\w*(?:ceil\w*div|div\w*ceil|div\w*up|up\w*div|cdiv)\w*")
 _ROUND_UP = re.compile(r"(?i)\w*(?:round|multiple|align|pad)\w*")
-_FIXED = re.compile(r"[\w.]*:[\w.]+#\d+")
-_OF_DEVICES = re.compile(r"(?i).*(?:multi_?processor|maxthreads|warpsize|sharedmem|num_?sms?\b).*")
 _REMAINDER = re.compile(
     r"\(* ?(?P<dividend>[\w .]+?) % (?P<divisor>[\w .]+?)(?: (?:! =|= =|>) 0)?(?: \))*"
     r"(?: \? (?P<one>[^?:]+) : (?P<other>[^?:]+))?"
 )
 AXES = ("x", "y", "z")
-_ONE: Polynomial = {(): 1}
-_NONE: Polynomial = {}
 MOST_DEPTH, MOST_CALLERS, MOST_CHAINS = 20, 4, 8
 CHANGED = 1000  # added to the number of assignments, of variables whose addresses calls get after these
-
-
-@dataclass
-class Notes:
-    """What is known of atoms, shared by all scopes: dividends and divisors, and the numbers that names have."""
-
-    quotients: dict[str, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
-    ceilings: dict[str, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
-    rests: dict[str, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
 
 
 class HostScope:
@@ -72,7 +58,7 @@ class HostScope:
             reader = Reader(self, words, depth)
             found = reader.shifted()
             if found is not None and reader.at == len(words) and is_short(found):
-                return self._rounded({product: factor for product, factor in found.items() if factor})
+                return self.notes.rounded({product: factor for product, factor in found.items() if factor})
             if (found := self._rounded_by_remainder(words, depth)) is not None:
                 return found
         return atom(" ".join(words))
@@ -116,7 +102,7 @@ class HostScope:
         if self.function.is_passed(array, assignment.position + 1, self.position):
             return atom(name)  # a call may write it
         found = self.at(assignment.position).polynomial(words, depth + 1)
-        return found if self.is_clear(found) else atom(name)
+        return found if self.notes.is_clear(found) else atom(name)
 
     def extents(self, words: Sequence[str]) -> list[Polynomial] | None:
         """The extents in x, y, z of a grid or block: a number or a dim3; None if they are unclear."""
@@ -171,7 +157,7 @@ class HostScope:
         """The value of a call that rounds up, converts, limits, or only returns an expression; None for any other."""
         given = split_arguments(arguments)
         if len(given) == 2 and _CEIL_DIV.fullmatch(function):
-            return self.ceiling(self.polynomial(given[0], depth), self.polynomial(given[1], depth))
+            return self.notes.ceiling(self.polynomial(given[0], depth), self.polynomial(given[1], depth))
         if len(given) == 2 and (rounded := self._multiple(function, given, depth)) is not None:
             return rounded
         if function == "sizeof" and len(arguments) == 1 and arguments[0].isidentifier():
@@ -184,7 +170,7 @@ class HostScope:
             return self._of_tensor(function, given)
         if len(given) == 2 and function == "min":
             parts = [self.polynomial(part, depth) for part in given]
-            known = [part for part in parts if bare(part) and self.is_clear(part)]
+            known = [part for part in parts if bare(part) and self.notes.is_clear(part)]
             return known[0] if len(known) == 1 else None  # the other is a limit of the device
         if len(given) == 1 and (function in ("ceil", "ceilf") or is_type_word(function)):
             part = self.polynomial(given[0], depth)
@@ -193,19 +179,15 @@ class HostScope:
 
     def _rounded_up(self, words: Sequence[str], part: Polynomial) -> Polynomial | None:
         """The value of ceil() of an expression whose value is `part`; None if that is no quotient."""
-        parts = self._quotient(part)
+        parts = self.notes.quotient(part)
         if parts is None or not any(map(self._is_real, words)):
             return part if parts is not None else None  # integers are divided before
         dividend, divisor = parts
-        while (inner := self._quotient(dividend)) is not None:
+        while (inner := self.notes.quotient(dividend)) is not None:
             if not self._is_real_throughout(words):
                 return None
             dividend, divisor = inner[0], times(divisor, inner[1])
-        return self.ceiling(dividend, divisor)
-
-    def _quotient(self, value: Polynomial) -> tuple[Polynomial, Polynomial] | None:
-        (only, *more) = [*value] or [()]
-        return self.quotients.get(only[0]) if not more and len(only) == value[only] == 1 else None
+        return self.notes.ceiling(dividend, divisor)
 
     def _is_real(self, word: str) -> bool:
         is_real = word in ("float", "double") or re.fullmatch(r"\d*\.\d*[fF]?", word) is not None
@@ -225,7 +207,7 @@ class HostScope:
         for dividend, divisor in re.findall(r"(\w+) % (\w+)", body):
             if {dividend, divisor} == {*of_name}:
                 parts = [self.polynomial(of_name[each], depth) for each in (dividend, divisor)]
-                return times(self.ceiling(*parts), parts[1])
+                return times(self.notes.ceiling(*parts), parts[1])
         return None
 
     def _bytes_of(self, name: str) -> Polynomial | None:
@@ -273,7 +255,7 @@ class HostScope:
         inside = HostScope(self.program, self.notes, found[0], start, self, given)
         inside.is_value = True
         value = inside.polynomial(body[start + 1 : end], depth + 1)
-        return value if self.is_clear(value) and not inside.is_own(value) else None
+        return value if self.notes.is_clear(value) and not inside.is_own(value) else None
 
     def is_own(self, value: Polynomial) -> bool:
         """Whether a value has variables of this function, which differ from call to call."""
@@ -340,82 +322,26 @@ class HostScope:
         if set(found) <= {()}:
             self.notes.numbers[own] = found.get((), 0)
             return atom(own)
-        if not self.is_clear(found):
+        if not self.notes.is_clear(found):
             return atom(own)
-        if len(found) == 1 and (number := self._number(found)) is not None:
+        if len(found) == 1 and (number := self.notes.number(found)) is not None:
             self.notes.numbers.setdefault(own, number)
         return found
-
-    def _number(self, found: Polynomial) -> int | None:
-        ((product, factor),) = found.items()
-        return self.notes.numbers.get(product[0]) if factor == len(product) == 1 else None
-
-    def is_clear(self, polynomial: Polynomial) -> bool:
-        """Whether a value consists of names, numbers and quotients."""
-        return all(self._is_clear(name) for product in polynomial for name in product)
-
-    def _is_clear(self, name: str) -> bool:
-        for parts in (self.notes.ceilings.get(name), self.quotients.get(name)):
-            if parts is not None:
-                return all(map(self.is_clear, parts))
-        is_name = _FIXED.fullmatch(name) is not None and not _OF_DEVICES.fullmatch(name)
-        return is_name or name.startswith("sizeof (")
-
-    def _rounded(self, polynomial: Polynomial) -> Polynomial:
-        """A sum whose quotients that round up, as in (n + 255) / 256 and (n - 1) / 256 + 1, are named so."""
-        found = polynomial
-        for product, factor in polynomial.items():
-            for name in product:
-                if name in self.quotients:
-                    found = self._rounded_at(found, product, factor, name)
-        return found
-
-    def _rounded_at(self, found: Polynomial, product: Monomial, factor: int, name: str) -> Polynomial:
-        """A sum with a quotient that rounds up in place of `name`, if that is one."""
-        dividend, divisor = self.quotients[name]
-        rests = [rest for rest, parts in self.notes.rests.items() if parts == (dividend, divisor) and (rest,) in found]
-        if rests and product == (name,) and factor == found[(rests[0],)] == 1:
-            return added(added(found, {product: 1, (rests[0],): 1}, -1), self.ceiling(dividend, divisor))
-        count = added(added(dividend, divisor, -1), {(): 1})
-        if not any(each in divisor for each in count):
-            rest = list(product)
-            rest.remove(name)
-            return added(
-                added(found, {product: factor}, -1), times({tuple(rest): factor}, self.ceiling(count, divisor))
-            )
-        if product == (name,) and factor == 1 and dividend.get((), 0) == -1 and found.get((), 0) >= 1:
-            up = self.ceiling(added(dividend, {(): 1}), divisor)
-            return added(added(found, {product: 1, (): 1}, -1), up)
-        return found
-
-    def ceiling(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
-        """A quotient that rounds up."""
-        name = f"ceil_div({text(dividend)}, {text(divisor)})"
-        self.notes.ceilings[name] = dividend, divisor
-        return atom(name)
 
     def _rounded_by_remainder(self, words: Sequence[str], depth: int) -> Polynomial | None:
         """A quotient that a condition on its remainder rounds up: n % b ? n / b + 1 : n / b.
 
-        Of n / b + (n % b != 0), the second part is an atom, which `_rounded` sees.
+        Of n / b + (n % b != 0), the second part is an atom, which `rounded` sees.
         """
         match = _REMAINDER.fullmatch(" ".join(words))
         if match is None:
             return None
         dividend, divisor = (self.polynomial(match[name].split(), depth + 1) for name in ("dividend", "divisor"))
-        if match["one"] is None:
-            one, other = _ONE, _NONE
-        else:
+        one: Polynomial = {(): 1}
+        other: Polynomial = {}
+        if match["one"] is not None:
             one, other = (self.polynomial(match[name].split(), depth + 1) for name in ("one", "other"))
-        up = times(added(atom(f"({text(dividend)}) / ({text(divisor)})"), _ONE), divisor)
-        if (one, other) in ((dividend, up), (up, dividend)):  # n % b ? (n / b + 1) * b : n
-            return times(self.ceiling(dividend, divisor), divisor)
-        if added(one, other, -1) not in ({(): 1}, {(): -1}):
-            return None
-        less = one if added(one, other, -1) == {(): -1} else other
-        name = f"rest({text(dividend)}, {text(divisor)})"
-        self.notes.rests[name] = dividend, divisor
-        return self._rounded(added(less, atom(name)))
+        return self.notes.rounded_by_choice(dividend, divisor, one, other)
 
 
 def number_of(program: HostProgram, name: str) -> int | None:

@@ -11,8 +11,9 @@ from tuner.drafting.host import tensors
 from tuner.drafting.host.allocations import Allocation, memory
 from tuner.drafting.host.launch_site import LaunchSite, is_cleared, is_temporary
 from tuner.drafting.host.launches import launches
+from tuner.drafting.host.notes import Notes
 from tuner.drafting.host.program import HostProgram
-from tuner.drafting.host.scope import HostScope, Notes, chains
+from tuner.drafting.host.scope import HostScope, chains
 from tuner.drafting.host.work_sizes import in_blocks, whole_axes
 from tuner.drafting.knobs.templates import is_type
 from tuner.drafting.polynomials import Polynomial, added
@@ -186,7 +187,7 @@ def _arrays(
     for parameter, words in given:
         known = memory(scope, words) if parameter.is_pointer and parameter.stars < 2 else None
         count = _count(known, item_bytes(parameter), parameter) if known is not None else None
-        if count is not None and scope.is_clear(count):
+        if count is not None and scope.notes.is_clear(count):
             found[parameter.name] = count
     return found
 
@@ -197,11 +198,11 @@ def _local(scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: It
         if parameter.is_pointer and words[:2] in _LOCAL:
             bytes_ = Allocation(scope.polynomial(words[2:-1]))
             count = _count(bytes_, item_bytes(parameter), parameter)
-            if count is not None and scope.is_clear(count):
+            if count is not None and scope.notes.is_clear(count):
                 found[parameter.name] = count
     if launch.shared:
         shared = _count(Allocation(scope.polynomial(launch.shared)), 1, Parameter("", "char", False, False))
-        if shared is not None and scope.is_clear(shared):
+        if shared is not None and scope.notes.is_clear(shared):
             found[SHARED] = shared
     return found
 

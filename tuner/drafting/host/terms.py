@@ -62,7 +62,7 @@ class Terms:
             for product in dividend if len(dividend) == 1 else ():
                 if dividend[product] == len(product) == 1:
                     self._parts.setdefault(product[0], []).append((name, divisor))
-        if more and self._site.scope.is_clear(value):
+        if more and self._site.scope.notes.is_clear(value):
             self._sums[name] = value
         if only and not more and all(map(self._is_own, only)):
             return  # the kernel's own macros say it for all their values
@@ -98,7 +98,7 @@ class Terms:
         host, draft = next(iter(self._block[axis : axis + 1]), (None, "".join(self._of_draft[axis : axis + 1])))
         number = self._site.number_of(value)
         if draft and not draft.isdecimal():
-            is_clear = host is not None and self._site.scope.is_clear(host)
+            is_clear = host is not None and self._site.scope.notes.is_clear(host)
             is_known = self._site.number_of(host) is not None if host is not None else number == 1
             if (number is not None and not is_known) or (self._site.number_of(host or {}) == 1 != number):
                 return None  # of a block of one thread, blocks and threads are the same
@@ -181,7 +181,7 @@ class Terms:
             item = Parameter("", name.removeprefix("sizeof (").removesuffix(")").strip(), False, False)
             return {(): DTYPES[item.dtype].itemsize * item.width} if item.dtype else None
         match = _NAME.fullmatch(name)
-        if match is None or not self._site.scope.is_clear({(name,): 1}):
+        if match is None or not self._site.scope.notes.is_clear({(name,): 1}):
             return None
         if name.startswith(":") and match[1] in self._names.numbers:
             return {(match[1],): 1}

@@ -83,4 +83,4 @@ def _divided(scope: HostScope, items: Polynomial, threads: Polynomial) -> Polyno
                 tuple(sorted((Counter(each) - Counter(product)).elements())): f // threads[product]
                 for each, f in items.items()
             }
-    return scope.ceiling(items, threads) if threads != {(): 1} else items
+    return scope.notes.ceiling(items, threads) if threads != {(): 1} else items
