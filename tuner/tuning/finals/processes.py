@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FEWEST = 4  # processes that tell how much ratios differ between them
 MOST_GIVEN_UP = 0.05  # relative difference above which no preference makes up for the time
 ERRORS = 2.5  # standard errors by which a median ratio must differ from the limit of a tie
-COMPARED = 1.2  # the slowest ratio from which the deviation between processes is estimated
+COMPARED = 1.2  # the slowest ratio of a tie, and from which the deviation between processes is estimated
 # Student's t, by the degrees of freedom from 1 on, for an interval of 95 %
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
 
@@ -101,7 +101,8 @@ class Processes:
         if final is self.fastest:
             return Standing(Interval(1.0, 1.0, 1.0), True, True)
         found = _around(ratio(self.fastest.times, final.times).middle, self.reach)
-        is_tied = len(final.by_process) == self.count and found.low <= 1 + self._least
+        is_near = found.low <= 1 + self._least and found.middle <= COMPARED
+        is_tied = is_near and len(final.by_process) == self.count
         return Standing(found, is_tied, is_tied and found.middle <= 1 + self._most_given_up)
 
     def is_settled(self, by_preference: Sequence[Final]) -> bool:
