@@ -261,6 +261,18 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
     "one more than there are rows": (
         ROWS, {"y": ["rows"], "start": ["rows + 1"]}, {}, ["ceil_div(rows, block_size_x)"], ["block_size_x"],
     ),
+    "a panel of rows from a base index": (
+        """
+        #define NB 16
+        __global__ void f(float *a, const float *l, const float *u, int n, int m) {
+            int first = blockIdx.x * NB, c = blockIdx.y * blockDim.x + threadIdx.x;
+            if (c >= m) return;
+            for (int i = 0; i < NB && first + i < n; ++i)
+                for (int k = 0; k < NB; ++k) a[(first + i) * m + c] -= l[(first + i) * NB + k] * u[k * m + c];
+        }""",
+        {"a": ["n", "m"], "l": ["n", 16], "u": [16, "m"]}, {}, ["ceil_div(n, 16)", "ceil_div(m, block_size_x)"],
+        ["block_size_x"],
+    ),
     "loops of C": (HOST, {"x": ["h", "w"], "y": ["h", "w"]}, {}, None, []),
 }  # fmt: skip
 

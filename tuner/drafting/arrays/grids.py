@@ -129,7 +129,7 @@ class Grids:
                 steps, others = [items], [f"blockDim.{axis}", *items[0]]
             if len(steps) != 1 or not all(n in threads or self._is_tile(n) for n in others):
                 continue
-            factors = [threads.get(name, name.replace(" / ", " // ")) for name in others]
+            factors = [threads.get(name, self._shapes.number(name.replace(" / ", " // "))) for name in others]
             factors += [str(steps[0][1])] if steps[0][1] != 1 else []
             if not factors and (f"threadIdx.{axis}",) in polynomial:
                 return None  # blocks of many threads overlap
@@ -150,7 +150,8 @@ class Grids:
     def _is_tile(self, name: str) -> bool:
         """Whether a factor is a macro or constant, or a quotient of them."""
         words = re.findall(r"\w+", name) if re.fullmatch(r"\([\w *]+\) / \([\w *]+\)", name) else [name]
-        return not any(word in self._shapes.sizes for word in words) and all(
+        sizes = {*self._shapes.sizes} - self._shapes.fixed.keys()
+        return not any(word in sizes for word in words) and all(
             word.isidentifier() or (word.isdecimal() and len(words) > 1) for word in words
         )
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.drafting.arrays.bounds import Extent, IndexBounds, Open, by_length, in_order
-from tuner.drafting.polynomials import Monomial, Polynomial, bare, text
+from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, text, times
 
 if TYPE_CHECKING:
     from tuner.drafting.arrays.indices import Indices
@@ -31,6 +31,8 @@ class IndexExtents:
 
     def of(self, indices: Indices, polynomial: Polynomial) -> list[Extent] | None:
         """The extents that an index tells, slowest dimension first; None if it tells none, or is ambiguous."""
+        if rows := self._by_rows(indices, polynomial):
+            return rows
         groups = self.groups(polynomial)
         strides = by_length(groups)
         extents: list[Extent] = []
@@ -58,6 +60,29 @@ class IndexExtents:
             return None
         axis = next((a for a in "xyz" if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]
+
+    def _by_rows(self, indices: Indices, polynomial: Polynomial) -> list[Extent] | None:
+        """The extents of an array of rows whose number the kernel compares as a sum, such as `first + i < n` where the
+        index is `(first + i) * COLUMNS + k`; None for any other."""
+        for left, extents in self.bounds(indices).less:
+            if len(bare(left)) < 2 or left.get((), 0):
+                continue
+            for length in self._lengths(left, polynomial):
+                rest = added(polynomial, times(left, {length: 1}), -1)
+                within = self.of(indices, rest) if rest else None
+                if within is not None and Counter(within) == Counter(length):
+                    return [*extents, *within]
+        return None
+
+    def _lengths(self, rows: Polynomial, polynomial: Polynomial) -> Iterator[Monomial]:
+        """The products of sizes, macros and constants by which an index has all terms of `rows`."""
+        first = Counter(next(iter(rows)))
+        for product in polynomial:
+            length = Counter(product) - first
+            if length and not first - Counter(product) and length.keys() <= {*self.sizes}:
+                found = tuple(sorted(length.elements()))
+                if times(rows, {found: 1}).items() <= polynomial.items():
+                    yield found
 
     def told(self, indices: Indices, index: Polynomial) -> list[str]:
         """The extents of an array that one index alone tells; empty if it does not."""
