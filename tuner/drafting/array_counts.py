@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tuner.drafting.polynomials import Polynomial, added, names_in, product_of, quotient_of, written
+from tuner.drafting.arrays.indices import Indices
+from tuner.drafting.polynomials import Polynomial, added, atom, names_in, product_of, quotient_of, times, written
+from tuner.space.sources.tokens import words
 
 if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
@@ -52,7 +54,19 @@ class ArrayCounts:
         passed = {size: number for size in self._facts.sizes if (number := launched.number(size)) is not None}
         names = {name for each in indexed for name in names_in(each)}
         is_passed = set(value) == {()} and names <= {*passed}
-        return value == elements or (is_passed and value[()] == _product_sum(elements, passed))
+        is_same = value == elements or value == self._with_values(elements)
+        return is_same or (is_passed and value[()] == _product_sum(elements, passed))
+
+    def _with_values(self, elements: Polynomial) -> Polynomial:
+        """A number of elements with the values that the host's sizes have by each other: `2 * n - 2` for m."""
+        given = {name: value for name, value in self._said.values.items() if name in self._facts.sizes}
+        reader, total = Indices((), ()), dict[tuple[str, ...], int]()
+        for product, factor in elements.items():
+            part: Polynomial = {(): factor}
+            for name in product:
+                part = times(part, reader.polynomial(words(given[name])) if name in given else atom(name))
+            total = added(total, part)
+        return total
 
     def _contradicts(self, count: Polynomial, indexed: list[str]) -> bool:
         """Whether indices and host code, in the same names, tell numbers of elements of which one is wrong."""

@@ -75,6 +75,8 @@ class DraftedGrids:
             return None
         if not said:
             return self._blocks(indexed, said)
+        if self._with_values(indexed) == said:
+            return indexed
         one, other = ({*names_in(each)} for each in (indexed, said))
         sizes = {*self._facts.sizes, *self._facts.size_macros}
         if one & sizes and other & sizes and (one & sizes).isdisjoint(other) and other.isdisjoint(self._said.new):
@@ -85,6 +87,12 @@ class DraftedGrids:
         if not said.isdecimal() and (is_of_host or is_of_numbers):
             return indexed  # the host's number is right for its block, or its size
         return self._blocks(indexed, said)
+
+    def _with_values(self, blocks: str) -> str:
+        """A number of blocks with the values that the host's sizes have by each other."""
+        for name in {*names_in(blocks)} & self._said.values.keys():
+            blocks = re.sub(rf"\b{name}\b", self._said.values[name], blocks)
+        return blocks
 
     def _is_shared(self, step: int, axis: int) -> bool:
         """Whether all blocks along an axis would write the same elements of an array."""

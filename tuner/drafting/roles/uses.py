@@ -17,6 +17,15 @@ _NO_VALUE = re.compile(
     r"|\b(?:for|while|switch|case|pragma|__shared__)\b"
 )
 _COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
+_OF_FIRST = r"(?:< [1-9]\w*|< [A-Z]\w*|< = 0|= = 0)"
+_FIRST_LEAVE = re.compile(rf"\bif \( (?:[^;{{}}]* \| \| )?\w+ {_OF_FIRST} (?:\| \| [^;{{}}]*)?\) (?:{{ )?return\b")
+_OTHERS_GO_ON = re.compile(r"\bif \( (?:[^;{}]* & & )?\w+ (?:> 0|> = [1-9A-Z]\w*) & & [^;{}]*\)")
+
+
+def leaves_first(body: str) -> bool:
+    """Whether threads with the first indices return, as at the border of a grid: `if (x < 1 || y < 1) return;`, or
+    others alone go on: `if (x > 0 && y > 0)`."""
+    return _FIRST_LEAVE.search(body) is not None or _OTHERS_GO_ON.search(body) is not None
 
 
 def is_condition(names: Collection[str], body: str) -> bool:
