@@ -598,10 +598,10 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
         "rows": "pointers to pointers are not supported: use one array and offsets in the source",
     }.items():
         assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
-    assert "- name: p  # ? which value has a: sizes" in text
+    assert "  options: {a: 1.0}  # write the usual values\n" in text, "of a field, as of an argument"
     assert "shape: [1, 4], role: out}  # an element of uchar4 has 4 numbers\n" in text
     assert "# bytes: 4 * 1 + 12 * n" in text
-    assert "expected(x, rows, *, n)" in text
+    assert "expected(x, rows, *, n, a)" in text
 
 
 @pytest.mark.parametrize(("step", "is_sum"), [("y[r] += x[r * n + i]", True), ("y[i] = 2 * x[i]", False)])

@@ -290,13 +290,13 @@ HOSTS = {
         "struct Params { int low[2]; float dt; };"
         "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
         "void run(float *x) { Params q = {{5, 6}, 0.25f}; refine(q, 3); f<<<9, 32>>>(x, q); }",
-        ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32, value: 1}"],
+        ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32}", "options: {dt: 1.0}"],
     ),
     "a struct without the braces of its array": (
         "struct Params { int low[2]; float dt; };"
         "__global__ void f(float *x, Params p) { x[blockIdx.x] = p.low[0] * p.dt; }"
         "void run(float *x) { f<<<9, 32>>>(x, Params{5, 6}); }",
-        ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32, value: 1}"],
+        ["shape: [2], value: [1, 1]}", "{name: dt, dtype: float32}", "options: {dt: 1.0}"],
     ),
     "a template parameter that is an extent": (
         "template <int DIM, int ROWS> __global__ void f(float *o, const float *q, int length) "

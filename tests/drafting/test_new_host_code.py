@@ -398,7 +398,7 @@ int main() {
 
 
 def test_fields_of_a_struct_have_the_numbers_that_the_host_assigns(tmp_path: Path, tune: Tune) -> None:
-    """Of a field that gets several numbers, or an expression, the draft asks."""
+    """A real field that gets several numbers, or an expression, is an option; of another one, the draft asks."""
     code = """
 struct Range { float low, high, weight; int n; };
 __global__ void f(float *y, const float *x, Range r) {
@@ -415,10 +415,10 @@ void run(float *y, const float *x, int n) {
     assert fields == {"low": -2.5, "high": 4.0, "weight": 3, "n": None}
     assert "# ? which value" not in text
     data, text = drafted(tmp_path, tune, code.replace("r.n = n;", "r.n = n; if (n > 9) r.weight = 4;"))
-    assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
-    assert "- name: r  # ? which value has weight: sizes, options, expressions of them\n" in text
+    assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, None, None]
+    assert (data["operation"]["options"], "# ? which value" in text) == ({"weight": 1.0}, False)
     data, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "if (n > 9) r.weight = 3;"))
-    assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, 1, None]
+    assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, None, None]
     _, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "r.weight = 1;"))
     assert "# ? which value" not in text
 

@@ -13,6 +13,18 @@ INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 ASKED = "# ? how many blocks in x, y, z?"
 # Programs, each with lines of its draft.
 PROGRAMS = {
+    "sizes that the host computes from one number, in a struct, and a border that keeps the host's zeros": (
+        "#define S 16\nstruct Grid { int nx, ny; float h; };\n__global__ void f(float *y, const float *x, Grid g) {"
+        "int c = blockIdx.x * S + threadIdx.x, r = blockIdx.y * S + threadIdx.y;"
+        "if (c < 1 || r < 1 || c >= g.nx - 1 || r >= g.ny - 1) return; int i = r * g.nx + c;"
+        "y[i] = (x[i - 1] + x[i + 1] + x[i - g.nx] + x[i + g.nx]) / g.h; }\nint main() { int cells = 512; Grid g;"
+        "g.nx = cells + 2; g.ny = 2 * cells + 2; g.h = 1.0f / cells; float *x, *y; cudaMalloc(&x, g.nx * g.ny * 4);"
+        "cudaMalloc(&y, g.nx * g.ny * 4); cudaMemset(y, 0, g.nx * g.ny * 4); dim3 block(S, S);"
+        "f<<<dim3((g.nx + S - 1) / S, (g.ny + S - 1) / S), block>>>(y, x, g); }",
+        ["  options: {h: 1.0}  # write the usual values\n", "name: x, dtype: float32, shape: [ny, nx], role: in}\n",
+         "name: y, dtype: float32, shape: [ny, nx], role: inout, fill: zeros}\n", "    - name: g\n",
+         "grid: [ceil_div(nx, S), ceil_div(ny, S)]\n"],
+    ),
     "pointers that every thread moves once": (
         f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i * 3; y += i;"
         "y[0] = x[0] + x[1] + x[2]; }",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,12 +13,15 @@ from tuner.drafting.polynomials import names_in
 from tuner.drafting.roles import uses
 from tuner.drafting.yaml_text import asked, name_of, remark, word
 from tuner.space.dtypes import DTYPES
+from tuner.space.expressions import arithmetic
+from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources.prototype import Parameter
 
 if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.extents import DraftedExtents
 
+_REAL_FIELD = re.compile(r"(\s*- \{name: (\w+), dtype: float\d\d), value: 1\}")
 _OF_INDICES = "indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"
 MOST_NAMED = 12  # enumerators in a question
 MOST_GUESSED = 3  # extents of a guessed shape
@@ -76,8 +80,9 @@ class DraftedArguments:
             if by_value.is_empty(keys):
                 return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
             of_host = self.facts.members(parameter)
-            told = [by_value.with_numbers(line, of_host) for line in keys]
+            told = [self._with_option(by_value.with_numbers(line, of_host)) for line in keys]
             left = [key for key in keys if by_value.is_open([key]) and not by_value.is_told(key, of_host)]
+            left = [key for key in left if self._with_option(key) == key]
             if 0 < len(left) < sum("dtype:" in key for key in keys):  # others have the numbers of the host
                 has = "value has" if len(left) == 1 else "values have"
                 ask = ask.replace("values has it", f"{has} {by_value.listed(left)}")
@@ -160,6 +165,24 @@ class DraftedArguments:
         if name_of(parameter) != parameter.name:
             notes.append(f"`{parameter.name}` is a Python keyword, which references cannot use")
         return f"    - {{{body}}}{remark('; '.join(notes))}{asked('; '.join(asks))}"
+
+    @cached_property
+    def options(self) -> list[str]:
+        """The real fields of structs by value whose numbers nothing tells: options of the draft."""
+        facts = self.facts
+        taken = {*facts.options, *self.extents, *facts.knobs, *facts.numbers, *arithmetic.FUNCTIONS, *DEVICE_NAMES}
+        taken |= {*keyword.kwlist, *(parameter.name for parameter in facts.parameters)}
+        found = list[str]()
+        for parameter in facts.parameters:
+            known = {} if parameter.is_pointer else facts.members(parameter)
+            lines = [line for line in self._by_value(parameter) or () if not by_value.is_told(line, known)]
+            found += [match[2] for match in map(_REAL_FIELD.fullmatch, lines) if match]
+        return [name for name in found if found.count(name) == 1 and name not in taken]
+
+    def _with_option(self, line: str) -> str:
+        """The line of a field, without a value if the draft has an option for it."""
+        match = _REAL_FIELD.fullmatch(line)
+        return f"{match[1]}}}" if match and match[2] in self.options else line
 
     def _object(self, parameter: Parameter) -> tuple[str, str]:
         """The keys of an image, a sampler or a texture, and the question."""

@@ -60,7 +60,8 @@ class ArrayCounts:
     def _with_values(self, elements: Polynomial) -> Polynomial:
         """A number of elements with the values that the host's sizes have by each other: `2 * n - 2` for m."""
         given = {name: value for name, value in self._said.values.items() if name in self._facts.sizes}
-        reader, total = Indices((), ()), dict[tuple[str, ...], int]()
+        reader = Indices((), ())
+        total: Polynomial = {}
         for product, factor in elements.items():
             part: Polynomial = {(): factor}
             for name in product:

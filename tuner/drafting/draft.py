@@ -97,7 +97,7 @@ class Draft:
 
     def _options(self) -> list[str]:
         """The line of `options`, with the numbers that the host passes."""
-        names = self.facts.options
+        names = [*self.facts.options, *self.arguments.options]
         if not names:
             return []
         whole = {p.name for p in self.facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
@@ -164,7 +164,7 @@ class Draft:
 
     @cached_property
     def _repeats(self) -> Repeats:
-        return Repeats(self.facts, [*self.extents, *self.facts.options, *self.facts.knobs])
+        return Repeats(self.facts, [*self.extents, *self.facts.options, *self.arguments.options, *self.facts.knobs])
 
     def _path(self, path: Path) -> str:
         """A path as the space file writes it: from the folder of that file."""
