@@ -5,6 +5,7 @@ that ships is used: to compute it, all sources of a family would be read and exp
 """
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Iterable
@@ -95,7 +96,8 @@ def _from_form(content: bytes, folder: Path, with_version: bool = False) -> Spac
             return None
         version = data["version"] if with_version else {"headers": {}}
         for file, digest in (*data["files"].items(), *version["headers"].items()):
-            if paths.digest(snapshot.read(folder / file)) != digest:
+            path = folder / file
+            if _digest(path, snapshot.stamp(path)) != digest:
                 return None
         for key in ("files", "include"):
             space[key] = [os.path.normpath(folder / path) for path in space[key]]
@@ -107,3 +109,9 @@ def _from_form(content: bytes, folder: Path, with_version: bool = False) -> Spac
         return loaded
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(path: Path, stamp: snapshot.Stamp | None) -> str:
+    """The digest of a file with this stamp. The kernels of a family share headers."""
+    return paths.digest(snapshot.read(path))

@@ -1,5 +1,6 @@
 """Derives the name of a kernel in the store from the location of its space file, the same on every machine."""
 
+import functools
 import os
 from pathlib import Path
 
@@ -21,8 +22,7 @@ def of(path: Path) -> str:
     """
     file = Path(os.path.realpath(path))
     if is_shipped(file):
-        root = Path(os.path.realpath(paths.shipped("spaces")))
-        return file.relative_to(root).with_suffix("").as_posix()
+        return file.relative_to(_real(paths.shipped("spaces"))).with_suffix("").as_posix()
     if name := wheels.name_of(file):
         return name
     if home := project.above(file.parent):
@@ -58,7 +58,17 @@ def _ships(name: str) -> bool:
 
 def is_shipped(file: Path) -> bool:
     """Whether `file` (an absolute path without links) ships with tuner."""
-    return file.is_relative_to(os.path.realpath(paths.shipped("spaces")))
+    return _is_below(file, _real(paths.shipped("spaces")))
+
+
+@functools.lru_cache(maxsize=4)
+def _real(shipped: Path) -> str:
+    """The path of a folder that ships, without links. A first launch asks some hundred times."""
+    return os.path.realpath(shipped)
+
+
+def _is_below(file: Path, folder: str | Path) -> bool:
+    return str(file).startswith(f"{folder}{os.sep}") and ".." not in file.parts
 
 
 def remember(space: Space) -> None:
@@ -70,8 +80,10 @@ def remember(space: Space) -> None:
 
 def _own_file(space: Space) -> Path | None:
     """The file of a space, without links; None if it ships with tuner."""
-    file = Path(os.path.realpath(space.files[0])) if space.files else None
-    return None if file is None or is_shipped(file) else file
+    if not space.files or _is_below(space.files[0], _real(paths.shipped("spaces"))):
+        return None
+    file = Path(os.path.realpath(space.files[0]))
+    return None if is_shipped(file) else file
 
 
 def other_names(space: Space) -> list[str]:

@@ -58,8 +58,8 @@ class Store:
         files, they are among the `problems` instead.
         """
         read = record_file.read_or_pass if passes_over else record_file.read
-        roots = dict.fromkeys(root.resolve() for root in (folder or paths.user_results(), paths.shipped("results")))
-        self.paths = [(root / f"{kernel.lstrip('/')}.jsonl").resolve() for root in roots]
+        roots = dict.fromkeys(map(os.path.realpath, (folder or paths.user_results(), paths.shipped("results"))))
+        self.paths = [Path(os.path.realpath(os.path.join(root, f"{kernel.lstrip('/')}.jsonl"))) for root in roots]
         self.kernel = kernel
         self.problems: list[str] = []
         self.records: list[Record] = []
