@@ -19,8 +19,9 @@ from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.results import Outcome
 from tuner.measure.timing.clock import StageWatch
 from tuner.search.budget import Budget
+from tuner.search.experience import Experience
 from tuner.search.pool import Pool
-from tuner.search.strategies import Search
+from tuner.search.strategies import Hints, Search
 from tuner.space import identity
 from tuner.space.config import Config
 from tuner.space.model import Space
@@ -106,6 +107,22 @@ def test_more_is_under_way_than_there_are_devices_and_nothing_of_it_is_kept_when
         assert queue.take(1, StageWatch()) is None
         assert told == [trial]
         assert journal.read_text().count('"params"') == journal.read_text().count('"datetime_complete":"')
+
+
+def test_while_results_decide_what_comes_next_few_are_under_way(
+    space: Space, pool: CompilePool, tmp_path: Path
+) -> None:
+    pool.depth = 6
+    key = StudyKey(SIZES, {}, GPU.name, identity.of(space), GPU.toolchain)
+    known = Experience([(config, 1.0 + place) for place, config in enumerate(CONFIGS)], of_device=True)
+    every = Pool.of(space.parameters, CONFIGS)
+    with Ledger(space, key) as ledger, Search("optuna", every, Budget(30), 0, Hints(experiences=[known])) as search:
+        queue = Queue(search, ledger, pool, SECONDS, lambda trial: None)
+        assert queue.take(1, StageWatch()) == CONFIGS[0]
+        (journal,) = (tmp_path / "state").rglob("*.log")
+        assert journal.read_text().count('"params"') <= 2
+        with queue.changed:
+            queue.give_up()
 
 
 @pytest.mark.slow

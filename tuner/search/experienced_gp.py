@@ -90,6 +90,9 @@ class ExperiencedGP(Proposer):
         self._trusted: list[int] | None = None  # None before the judgement
         self._model_next = True  # whether the model's choice is next, rather than a trusted experience's
 
+    def needs_results(self) -> bool:
+        return self._is_of_device and not self._is_begun
+
     def likely(self, count: int) -> list[int]:
         queued = [queue[0] for queue in self._queues if queue]
         if self._is_of_device:

@@ -37,6 +37,10 @@ class Proposer(ABC):
     def wait(self, seconds: float) -> None:
         """Return when the value of `ready` may have changed, or after `seconds`. Any thread may call this."""
 
+    def needs_results(self) -> bool:
+        """Whether the next row depends so much on outstanding results that few should be outstanding."""
+        return False
+
     def claim(self, row: int) -> bool:
         """Mark `row` as outstanding because another worker measures it. Return whether it was free."""
         was_free = bool(self.free[row])

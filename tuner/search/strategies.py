@@ -263,6 +263,10 @@ class Search:
         """Whether `ask` returns at once. If not, the strategy's process starts to compute the next configuration."""
         return bool(self._leaders) or self._is_spent() or self._proposer.ready()
 
+    def needs_results(self) -> bool:
+        """Whether few configurations should be outstanding now, because results decide what comes next."""
+        return self._proposer.needs_results()
+
     def wait(self, seconds: float) -> None:
         """Return when the value of `ready` may have changed, or after `seconds`. Any thread may call this."""
         self._proposer.wait(seconds)
