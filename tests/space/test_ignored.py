@@ -47,6 +47,28 @@ def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
     assert 'parameters.registers: 0 in -maxrregcount={registers} is not "no limit": NVRTC' in done.err
 
 
+@pytest.mark.parametrize(
+    ("bounds", "more", "named"),
+    [
+        ("threads, blocks", {}, "5 blocks of 512 threads per multiprocessor, which has at most 2048 threads"),
+        ("threads * 2, blocks", {}, "3 blocks of 1024 threads"),
+        ("threads * 2, blocks", {}, "add the restriction `(threads * 2) * blocks <= 2048`"),
+        ("threads, blocks", {"restrictions": ["threads * blocks <= 2048"]}, ""),
+        ("threads, blocks", {"restrictions": ["threads * blocks * a <= 2048"]}, ""),
+        ("threads", {}, ""),
+        ("threads, 1", {}, ""),
+        ("THREADS, blocks", {}, ""),
+    ],
+)
+def test_launch_bounds_of_more_blocks_than_a_multiprocessor_holds_are_named(
+    bounds: str, more: dict[str, Any], named: str, tmp_path: Path, tune: Tune
+) -> None:
+    head = "static_assert(blocks > 0);\n#define THREADS threads\n"
+    more = {"parameters": {"a": [1], "threads": [64, 512], "blocks": [1, 2, 3, 4, 5]}, "block": ["threads"], **more}
+    done = tune("validate", of(tmp_path, f"__launch_bounds__({bounds})", head, **more))
+    assert (done.status, named in done.err, bool(done.err)) == (2 if named else 0, True, bool(named))
+
+
 @pytest.mark.parametrize("bounds", ["", "\n#if a > 1\n__launch_bounds__(64)\n#endif\n", "__maxnreg__(32)"])
 def test_a_limit_of_registers_of_a_kernel_without_launch_bounds_is_valid(
     bounds: str, tmp_path: Path, tune: Tune

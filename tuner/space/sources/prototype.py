@@ -102,6 +102,7 @@ class Prototype:
     body: the tokens of its body.
     has_launch_bounds: it certainly has `__launch_bounds__`.
     cluster: blocks per cluster in x, y, z, from `__cluster_dims__`; empty if it has none.
+    resident: the least blocks per multiprocessor that `__launch_bounds__` asks for; empty if it asks for none.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Prototype:
     body: tuple[str, ...] = ()
     has_launch_bounds: bool = False
     cluster: tuple[str, ...] = ()
+    resident: str = ""
 
     @property
     def qualified(self) -> str:
@@ -139,10 +141,9 @@ def prototypes(text: str) -> list[Prototype]:
             template, defaults = _template(prefix)
             declared = _declared(prefix)
             has_bounds, cluster = bool(bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
-            block = _block(prefix)
-            kernels.append(
-                Prototype(name, parameters, True, template, block, defaults, namespace, body, has_bounds, cluster)
-            )
+            block, resident = _block(prefix), "".join(_attribute("__launch_bounds__", declared)[1:2])
+            found = (template, block, defaults, namespace, body, has_bounds, cluster, resident)
+            kernels.append(Prototype(name, parameters, True, *found))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
             functions.append(Prototype(name, parameters, False, namespace=namespace, body=body))
     return kernels or functions

@@ -67,6 +67,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
             yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
             yield from (Fault(*fault) for fault in ignored.registers(space, position, prototype))
+            yield from (Fault(*fault) for fault in ignored.resident_blocks(space, prototype))
         for where, message in declared_memory.missing_dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
     yield from _undeclared(space, "\n".join(codes.values()))
