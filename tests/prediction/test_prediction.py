@@ -240,6 +240,28 @@ def test_blocks_that_share_the_depth_of_tiles_are_known_to_wait_for_one_another(
         assert told == pytest.approx(time_ms(*at), rel=0.1)
 
 
+def test_clusters_leave_as_many_multiprocessors_idle_as_other_configurations_with_such_clusters_show() -> None:
+    """15 clusters of 8 blocks run at once on 132 multiprocessors; of one configuration, no time tells."""
+    space = catalog.load("gemm16/wgmma_shared")
+    scope = Scope(
+        dict.fromkeys(space.operation.sizes, 1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(), {"real": "bfloat16"}
+    )
+    shape = {"together": 4, "cluster_m": 1, "cluster_n": 2, "block_m": 64}
+
+    def time_ms(tiles: int, width: int, k: int) -> float:
+        return 0.005 + math.ceil(tiles * 4 / 120) * width * k * 1e-8
+
+    entries = []
+    for width, rows in ((64, range(2, 34)), (128, (2, 4, 7, 10, 13, 15, 18, 21, 24, 27, 30))):
+        times = {
+            (64 * m, 2 * width, k, 1): time_ms(2 * m, width, k) for m in rows if m != 16 for k in (4096, 9000, 16000)
+        }
+        entries.append(Measured(space, {**space.default, **shape, "block_n": width}, times))
+    model = TimeModel(entries, scope, UNITS)
+    told = model.times(dict(zip(space.operation.sizes, (64 * 16, 256, 12000, 1), strict=True)))[1]
+    assert told == pytest.approx(time_ms(32, 128, 12000), rel=0.1)
+
+
 @pytest.mark.slow
 def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> None:
     """The large tile alone would be the fastest everywhere; but it was measured at large sizes, with aligned rows."""

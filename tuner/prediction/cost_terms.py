@@ -16,6 +16,7 @@ estimated from its times (see `Traits`):
 
 - `slots`, the multiprocessors that take blocks. The blocks of a cluster share one group of multiprocessors (NVIDIA's
   "H100 Tensor Core GPU Architecture"). If a group has too few multiprocessors left for another cluster, they stay idle.
+  The configurations whose clusters have the same number of blocks share one estimate.
 - `resident`, the blocks that the device runs at once: several small blocks share a multiprocessor.
 - `depth_steps`, the step of the loop over the depth, which is the size that no output has (K of a matrix product). The
   kernel rounds the depth up to a multiple of one of its parameters, or of a product of two.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.prediction.amounts import TERMS, Amounts, Array, Mask, Traits
+from tuner.prediction.amounts import TERMS, Amounts, Array, Indices, Mask, Traits
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
@@ -30,7 +30,7 @@ MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # least sum is used. At 554 sizes that no table had, 16-bit products lost over 3 % to cuBLAS at none with 2.6, at one
 # with 2.3, and at five with 2.0 (H200). With 3.0 in place of 2.6, the mean gain is 0.3 to 1.0 % smaller.
 CAUTIONS, LOSS_WEIGHT = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0), 5.0
-SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # candidates for the share of multiprocessors that take blocks
+SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8)  # candidates for the share of multiprocessors that take blocks
 RESIDENT = (1, 2, 3, 4, 5, 6, 8)  # candidates for the resident blocks per multiprocessor
 LEAST_TRAIT_SIZES = 12  # with fewer sizes, traits are not estimated
 
@@ -38,9 +38,13 @@ LEAST_TRAIT_SIZES = 12  # with fewer sizes, traits are not estimated
 class Learner:
     """Trains a time model on times in ms, [sizes, entries], NaN if not measured."""
 
-    def __init__(self, cost: CostTerms, sizes: Sequence[Sizes], times: Array, is_kernel: Mask, units: int) -> None:
-        """`is_kernel`, [entries], is False for the library's routines; `units` is the number of multiprocessors."""
+    def __init__(
+        self, cost: CostTerms, sizes: Sequence[Sizes], times: Array, is_kernel: Mask, clusters: Indices, units: int
+    ) -> None:
+        """`is_kernel`, [entries], is False for the library's routines; `clusters`, [entries], are the blocks per
+        cluster; `units` is the number of multiprocessors."""
         self._cost, self._sizes, self._all_times, self._is_kernel, self._units = cost, sizes, times, is_kernel, units
+        self._clusters = clusters
 
     def learn(self) -> Learnt:
         """Train the model, and return its learned state."""
@@ -84,7 +88,9 @@ class Learner:
 
         The default is one block on each multiprocessor and no rounding of the depth. Another value must reduce the
         squared error enough to justify one more parameter (Bayesian information criterion: G. Schwarz, "Estimating the
-        Dimension of a Model", 1978). `amounts` and `every`, the times, are of all sizes.
+        Dimension of a Model", 1978). Entries whose clusters have the same number of blocks share one estimate of the
+        slots, because these follow from the device: few configurations are measured at sizes that tell them. `amounts`
+        and `every`, the times, are of all sizes.
         """
         known = ~np.isnan(every)
         counts, entries = known.sum(axis=0), every.shape[1]
@@ -99,19 +105,50 @@ class Learner:
         own = self._cost.own(amounts, rows)
         times = np.take_along_axis(every, rows, axis=0)
 
-        def take_better(other: Traits) -> None:
+        def number(share: float, resident: int = 1) -> Array:
+            return np.full(entries, float(max(1, round(share * resident * self._units))))
+
+        def take_better(other: Traits, among: Mask) -> None:
             nonlocal traits, least
             squares = self._squared_errors(own, times, other)
-            is_better = (squares < better * least) & can_estimate
+            is_better = (squares < better * least) & among
             traits, least = Traits(*np.where(is_better, other, traits)), np.where(is_better, squares, least)
 
+        of_shares = [
+            self._squared_errors(own, times, traits._replace(slots=number(each), resident=number(each)))
+            for each in SHARES
+        ]
+        shares = self._shared_shares(np.array(of_shares), counts * can_estimate)
+        shared = np.where(np.isnan(shares), units, np.maximum(1.0, np.round(np.nan_to_num(shares) * self._units)))
+        traits = Traits(shared, shared, np.ones(entries))
         for each in RESIDENT:
             for share in SHARES:
-                number = np.full(entries, float(max(1, round(share * each * self._units))))
-                take_better(traits._replace(slots=number if each == 1 else traits.slots, resident=number))
+                other = traits._replace(
+                    slots=number(share) if each == 1 else traits.slots, resident=number(share, each)
+                )
+                take_better(
+                    other,
+                    can_estimate & (np.isnan(shares) | (shares == share)),
+                )
         for steps in self._cost.depth_steps:
-            take_better(traits._replace(depth_steps=steps))
+            take_better(traits._replace(depth_steps=steps), can_estimate)
         return traits
+
+    def _shared_shares(self, squares: Array, counts: Indices) -> Array:
+        """For entries with clusters, the share of multiprocessors that take blocks; NaN for others: [entries].
+
+        `squares`, [shares, entries], are the squared errors with each of SHARES. `counts`, [entries], are the numbers
+        of sizes, 0 if an entry tells nothing.
+        """
+        shares = np.full(len(counts), np.nan)
+        logs = counts * np.log(np.where(counts > 0, squares, 1.0) + np.finfo(float).tiny)
+        for each in np.unique(self._clusters[self._is_kernel & (self._clusters > 1)]):
+            of_size = self._is_kernel & (self._clusters == each)
+            sums = logs[:, of_size].sum(axis=1)
+            best = int(sums.argmin())
+            is_better = sums[best] < sums[0] - math.log(max(1, counts[of_size].sum()))
+            shares[of_size] = SHARES[best] if is_better else SHARES[0]
+        return shares
 
     def _squared_errors(self, amounts: Amounts, times: Array, traits: Traits) -> Array:
         """The sums of squared relative errors of the fitted cost terms, [entries]."""

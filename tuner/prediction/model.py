@@ -100,13 +100,18 @@ class TimeModel:
         sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         if not sizes:
             return
+        from tuner.prediction.clusters import blocks_per_cluster
         from tuner.prediction.grid_table import GridTable
         from tuner.prediction.learning import Learner  # a trained model does not need it
 
         grids = GridTable.of(measured, scope, sizes)
-        self._cost = CostTerms([(entry.space, entry.config) for entry in measured], scope, cache, grids, library)
-        is_kernel = np.array([entry.space is not None for entry in measured], bool)
-        learnt = Learner(self._cost, sizes, _times(measured, sizes), is_kernel, units).learn()
+        entries_of = [(entry.space, entry.config) for entry in measured]
+        self._cost = CostTerms(entries_of, scope, cache, grids, library)
+        is_kernel, clusters = (
+            np.array([space is not None for space, _ in entries_of], bool),
+            blocks_per_cluster(entries_of),
+        )
+        learnt = Learner(self._cost, sizes, _times(measured, sizes), is_kernel, clusters, units).learn()
         numbers = {id(space): number for number, space in enumerate(self.spaces)}
         of_entries = tuple((numbers.get(id(entry.space)), entry.config) for entry in measured)
         self._take(Trained(of_entries, grids, library.to_json(), tuple(sizes), learnt, units, cache))
