@@ -130,7 +130,18 @@ PROGRAMS = {
         "for (int y = threadIdx.y; y < TY; y += TY) { int sx = gx - 1, sy = gy - 1; sx = max(0, min(nx - 1, sx));"
         "sy = max(0, min(ny - 1, sy)); tile[y][threadIdx.x] = in[sy * pitch + sx]; } __syncthreads();"
         "if (gx < nx && gy < ny) out[gy * pitch + gx] = tile[threadIdx.y][threadIdx.x]; }",
-        ["arguments:\n", "in_, dtype: float32, shape: [ny, pitch]", "grid: [ceil_div(nx, TX), ceil_div(ny, TY)]\n"],
+        ["arguments:\n", "in_, dtype: float32, shape: [ny, nx], role: in, strides: [pitch, 1]",
+         "grid: [ceil_div(nx, TX), ceil_div(ny, TY)]\n"],
+    ),
+    "leading dimensions, which are no sizes; one that the kernel compares is a size": (
+        "#define T 16\n__global__ void f(float *C, int ldc, const float *A, int lda, float *D, int ldd, int M, int N) {"
+        "int r = blockIdx.y * T + threadIdx.y, c = blockIdx.x * T + threadIdx.x; if (r < M && c < N)"
+        "{ C[r * ldc + c] = A[r * lda + c]; for (int d = 0; d < ldd; d++) D[r * ldd + d] = 1; } }"
+        "void run(float *A, float *C, float *D, int M, int N) {"
+        "f<<<dim3((N + T - 1) / T, (M + T - 1) / T), dim3(T, T)>>>(C, N, A, N, D, N, M, N); }",
+        ["name: C, dtype: float32, shape: [M, N], role: out, strides: [ldc, 1]}\n",
+         "name: A, dtype: float32, shape: [M, N], role: in, strides: [lda, 1]}\n", "shape: [M, ldd], role: out}\n",
+         "name: lda, dtype: int32}  # a leading dimension", "grid: [ceil_div(N, T), ceil_div(M, T)]\n"],
     ),
     "variables of one name, and bytes of two arrays": (
         "extern __shared__ char both[];\n__global__ void f(const float *x, int n, int bins, float *sums, int *counts) {"

@@ -146,6 +146,8 @@ class DraftedArguments:
             elif parts:
                 notes.append(f"an element of {parameter.type} has {parts[0]} numbers")
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
+            if apart := self.told.strides(parameter.name):
+                body += f", strides: [{', '.join(apart)}]"
             body += ", zeroed: each" * (role == "scratch" and self.facts.launched.clears(parameter.name))
             asks += more
             if role in ("out", "inout") and self.facts.choices.is_placed(parameter.name):
@@ -162,6 +164,8 @@ class DraftedArguments:
                 body, asks = body + fill, asks + more
         if parameter.name in self.told.values:
             body += f", value: {word(self.told.values[parameter.name])}"
+        if parameter.name in self.told.leading_dimensions:
+            notes.append("a leading dimension, which a launch reads from the arrays of the call")
         if name_of(parameter) != parameter.name:
             notes.append(f"`{parameter.name}` is a Python keyword, which references cannot use")
         return f"    - {{{body}}}{remark('; '.join(notes))}{asked('; '.join(asks))}"

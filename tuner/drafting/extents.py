@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
 from tuner.drafting.array_counts import ArrayCounts
-from tuner.drafting.arrays import strides
+from tuner.drafting.arrays import leading, strides
 from tuner.drafting.arrays.local_memory import StoredMemory
 from tuner.drafting.drafted_grids import DraftedGrids
 from tuner.drafting.fields import SHARED
@@ -58,15 +58,19 @@ class DraftedExtents:
     @cached_property
     def values(self) -> dict[str, str]:
         """The kernels' scalars that follow from sizes, with their values."""
-        sizes = {*self._facts.sizes, *self.new_sizes}
-        found, used = dict[str, str](), self._used()
+        sizes = {*self._facts.sizes, *self.new_sizes} - self.leading_dimensions
+        found, used = dict[str, str](), self._used() | self.leading_dimensions
         for name, value in self._said.values.items():
             words = set(names_in(value)) - {"ceil_div"}
             if name not in used and words and words <= sizes and not words & {*found, name}:
                 sizes.discard(name)
                 found[name] = value
         launched = self._facts.launched
-        begun = {name: "0" for name in self._facts.sizes if name in launched.literals and launched.number(name) == 0}
+        begun = {
+            name: "0"
+            for name in sizes & {*self._facts.sizes}
+            if name in launched.literals and launched.number(name) == 0
+        }
         return {**self._lengths_between, **begun, **found, **self._of_blocks}
 
     @cached_property
@@ -109,7 +113,7 @@ class DraftedExtents:
     def sizes(self) -> list[str]:
         """The names of all sizes."""
         facts = self._facts
-        taken = (n for n in facts.sizes if n not in self.values)
+        taken = (n for n in facts.sizes if n not in self.values and n not in self.leading_dimensions)
         return [*dict.fromkeys([*self.new_sizes, *taken, *facts.size_macros])]
 
     @cached_property
@@ -210,6 +214,23 @@ class DraftedExtents:
             match = re.fullmatch(rf"ceil_div\((.+), {name}\)", blocks)
         return "" if match is None else match[1] if re.fullmatch(r"\w+|\(.*\)", match[1]) else f"({match[1]})"
 
+    @property
+    def leading_dimensions(self) -> set[str]:
+        """The scalars that are leading dimensions, which a launch reads from the arrays of a call."""
+        return {rows.apart for rows in self._rows.values()}
+
+    def strides(self, name: str) -> list[str]:
+        """The strides of an array whose rows may have padding behind them; empty for any other."""
+        return [self._rows[name].apart, "1"] if name in self._rows else []
+
+    @cached_property
+    def _rows(self) -> dict[str, leading.Rows]:
+        facts = self._facts
+        plain = (p for p in facts.parameters if p.is_pointer and p.stars < 2 and facts.parts(p) == 1 and not p.kind)
+        arrays = [p.name for p in plain if not facts.struct_bytes(p) and facts.role(p)[0] != "scratch"]
+        scalars = [name for name in facts.sizes if name not in facts.fields]
+        return leading.of_arrays(facts.shapes, arrays, scalars)
+
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
         grids = [each for step in range(len(self._facts.steps)) for each in self.grid(step) if each]
@@ -220,7 +241,8 @@ class DraftedExtents:
     def _shapes(self) -> dict[str, list[str]]:
         shapes = self._facts.shapes
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
-        found = {name: self._declared(name) or self._counts.shape(name) for name in arrays}
+        rows = {name: [each.count, each.length] for name, each in self._rows.items()}
+        found = {name: rows.get(name) or self._declared(name) or self._counts.shape(name) for name in arrays}
         renamed = {
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }

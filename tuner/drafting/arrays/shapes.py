@@ -86,6 +86,10 @@ class Shapes:
         """The bounds of a kernel's indices."""
         return self._single.bounds(indices)
 
+    def groups(self, index: Polynomial) -> dict[Monomial, dict[Monomial, int]]:
+        """The terms of an index by their stride (a product of sizes), without constants."""
+        return self._single.groups(index)
+
     def _of_planes(self, name: str) -> list[str] | None:
         """The shape of an array of a few planes or of records; None for any other."""
         if any(name in indices.others for indices in self.indices):

@@ -1,0 +1,59 @@
+"""Tells which scalars of a kernel are leading dimensions: distances between rows that may have padding behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from tuner.classes import dataclass
+from tuner.drafting.polynomials import Polynomial, names_in
+
+if TYPE_CHECKING:
+    from tuner.drafting.arrays.indices import Indices
+    from tuner.drafting.arrays.shapes import Shapes
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An array of rows: the scalar that is their distance in elements, their number, and the elements of each."""
+
+    apart: str
+    count: str
+    length: str
+
+
+def of_arrays(shapes: Shapes, arrays: Collection[str], scalars: Collection[str]) -> dict[str, Rows]:
+    """The arrays all of whose indices are `row * apart + column`, where the kernels bound row and column by other
+    extents, by name. `apart` is one of these `scalars` that the kernels use for nothing else."""
+    compared = {name for indices in shapes.indices for name in _compared(indices)}
+    found = {name: rows for name in arrays if (rows := _rows(shapes, name, {*scalars} - compared)) is not None}
+    others = {name for array in arrays if array not in found for name in shapes.reads(array)}
+    lengths = {extent for rows in found.values() for extent in (rows.count, rows.length)}
+    return {name: rows for name, rows in found.items() if rows.apart not in others | lengths}
+
+
+def _compared(indices: Indices) -> set[str]:
+    """The names in the comparisons of a kernel."""
+    every = [*indices.bounds, *((left, words) for _, left, words in indices.compared)]
+    names = {name for left, _ in every for product in left for name in product}
+    return names | {word for _, words in every for word in names_in(" ".join(words))}
+
+
+def _rows(shapes: Shapes, array: str, scalars: Collection[str]) -> Rows | None:
+    """The rows of an array; None if it has none, or its indices differ."""
+    every = [
+        _rows_of(shapes, indices, p, scalars) for indices in shapes.indices for p in indices.accesses.get(array, ())
+    ]
+    first = next(iter(every), None)
+    is_same = first is not None and all(each == first for each in every)
+    return first if is_same and not shapes.has_others(array) else None
+
+
+def _rows_of(shapes: Shapes, indices: Indices, index: Polynomial, scalars: Collection[str]) -> Rows | None:
+    """The rows that one index tells; None if it tells none."""
+    groups, bounds = shapes.groups(index), shapes.bounds(indices)
+    (apart,) = [*groups.keys() - {()}] if len(groups) == 2 and () in groups else [()]
+    if len(apart) != 1 or apart[0] not in scalars or sum(map(len, groups.values())) < len(index):
+        return None
+    count, length = (bounds.extents(groups[stride]) or [] for stride in (apart, ()))
+    return Rows(apart[0], count[0], length[0]) if len(count) == len(length) == 1 else None
