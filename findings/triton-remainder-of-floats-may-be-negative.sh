@@ -3,7 +3,7 @@
 # 8.2 % 0.1 is -3.1e-7, and where x / y is over 2^24, it is as far outside of 0 to y as you like: 1e10 % 3.0 is 256. Of random x below 1e6,
 # a fifth of the remainders by 0.1 is negative. Triton's interpreter gives the exact remainder.
 # One would expect fmodf, which CUDA and C compute exactly, and a remainder of positive numbers that is not negative.
-# Package: triton 3.6.0, compiling for compute capability 9.0 without a GPU; numpy 2.4.6 computes what the instructions do.
+# Package: triton 3.6.0, compiling for compute capability 9.0 without a GPU; numpy 2.4.6 computes what the instructions do, as an H200 does.
 # Phases, positions in a periodic box and hash tables are wrapped so: the cell of a negative remainder is outside the table.
 set -eu
 folder=$(mktemp -d)
