@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tuner.space.argument import Kind
@@ -20,15 +21,32 @@ def table() -> Mapping[str, type[Kind]]:
     """The Kind classes, by name in space files."""
     import pkgutil  # imported here, because most launches have no kinds
 
-    modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
-    members = (value for module in modules for value in vars(module).values())
-    kinds = (value for value in members if isinstance(value, type) and issubclass(value, Kind) and value is not Kind)
-    return {kind.name: kind for kind in kinds}
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    return {name: kind for module in modules for name, kind in _in(module).items()}
+
+
+@cache
+def _named(name: str) -> type[Kind]:
+    """The Kind class of this name. Its module has the same name, and a launch imports no other."""
+    try:
+        module = importlib.import_module(f"{__name__}.{name}")
+    except ImportError:
+        raise KeyError(name) from None
+    return _in(module)[name]
+
+
+def _in(module: ModuleType) -> dict[str, type[Kind]]:
+    """The Kind classes of a module, by name."""
+    found = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Kind) and v is not Kind]
+    return {kind.name: kind for kind in found}
 
 
 def made(name: str, values: Mapping[str, Any]) -> Kind:
-    """A kind of this name with these values of its keys. Expressions may be given as texts."""
-    kind = table()[name]
+    """A kind of this name with these values of its keys. Expressions may be given as texts.
+
+    Raises KeyError if there is no such kind.
+    """
+    kind = _named(name)
     return kind(**{key: _expressions(v) if kind.keys[key].has_expressions else v for key, v in values.items()})
 
 
