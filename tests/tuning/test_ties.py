@@ -166,6 +166,10 @@ def test_what_processes_differ_by_is_no_difference_but_gives_up_no_more_than_a_t
         tied = [tie.finalist.trial.config["v"] for tie in settled.ties]
         assert len(tied) != 1
         assert settled.order[0].trial.config["v"] == (2 if 2 in tied else 3), "the third one has an earlier name"
+        kept = settle(trials, TieRule({"v": 1}), ("time",), other_code).order[0].trial.config["v"]
+        assert (kept == 1) == (1 in tied), (
+            "but if it is the record, it stays until noise no longer hides that it is slow"
+        )
         return [each[1:] for each in standings(finals)]
 
     fast, separate, slow = (True, True), (False, False), (True, False)
@@ -192,15 +196,17 @@ def test_intervals_hold_the_ratio_and_the_time_in_a_further_process_19_times_of_
 
 
 def test_processes_are_added_until_the_limit_of_a_tie_is_as_far_as_their_error() -> None:
-    def is_settled(count: int, *second: float) -> bool:
+    def is_settled(count: int, *second: float, is_record: bool = False) -> bool:
         draw = [second[i % len(second)] for i in range(count)]
         fastest, preferred = in_processes(*(rounds(i, 1.0, d, noise=0.002) for i, d in enumerate(draw)))
-        return Processes.of([fastest, preferred]).is_settled([preferred, fastest])
+        return Processes.of([fastest, preferred]).is_settled([preferred, fastest], preferred if is_record else None)
 
     assert is_settled(3, 1.0, 1.01, 0.99), "it is surely tied"
     assert is_settled(3, 1.14, 1.15, 1.16), "it surely is not"
     assert not is_settled(4, 1.02, 1.10), "it may be either"
     assert is_settled(40, 1.0, 1.04), "the error of many is small"
+    assert is_settled(8, 1.06, 1.14), "it is tied, but gives up too much"
+    assert not is_settled(8, 1.06, 1.14, is_record=True), "a record that is tied stays"
 
 
 def several_processes(monkeypatch: pytest.MonkeyPatch) -> None:

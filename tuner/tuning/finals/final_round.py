@@ -278,7 +278,8 @@ def _is_settled(trials: Sequence[Trial], finals: Sequence[Final], rule: TieRule)
     if len(by_preference) < 2:
         return True
     processes = Processes.of(by_preference)
-    return processes.count >= FEWEST and processes.is_settled(by_preference)
+    of_record = next((final for trial, final in zip(trials, finals, strict=True) if rule.is_of_record(trial)), None)
+    return processes.count >= FEWEST and processes.is_settled(by_preference, of_record)
 
 
 def _lacked_room(final: Final) -> bool:

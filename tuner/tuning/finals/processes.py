@@ -29,7 +29,7 @@ STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 
 class Standing(NamedTuple):
     """How a finalist compares with the fastest: the interval of its time divided by the fastest's, whether it is tied,
-    and whether it may then become the best by rule."""
+    and whether it may then become the best by rule, if it is not the record that is there."""
 
     ratio: Interval
     is_tied: bool
@@ -105,14 +105,16 @@ class Processes:
         is_tied = is_near and len(final.by_process) == self.count
         return Standing(found, is_tied, is_tied and found.middle <= 1 + self._most_given_up)
 
-    def is_settled(self, by_preference: Sequence[Final]) -> bool:
+    def is_settled(self, by_preference: Sequence[Final], of_record: Final | None) -> bool:
         """Whether it is certain which of these finalists, the preferred one first, is the first that may win.
 
-        It is not if a median ratio is so near to the limit that the error of that median may exceed the difference.
+        It is not if a median ratio is so near to the limit that the error of that median may exceed the difference. The
+        finalist of the record may win as long as it is tied.
         """
         error = ERRORS * self.deviation / math.sqrt(self.count)
-        limit = min((1 + self.reach) * (1 + self._least), 1 + self._most_given_up)
+        tied = min((1 + self.reach) * (1 + self._least), COMPARED)
         for final in by_preference:
+            limit = tied if final is of_record else min(tied, 1 + self._most_given_up)
             excess = ratio(self.fastest.times, final.times).middle - limit
             if final is self.fastest or excess <= -error:
                 return True

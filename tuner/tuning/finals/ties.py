@@ -47,13 +47,17 @@ class TieRule:
         right = {config_key(trial.config): trial.outcome.bits for trial in trials if trial.value is not None}
         return TieRule(record, default, {key: len(keys) for keys in bit_classes.classes(right) for key in keys})
 
+    def is_of_record(self, trial: Trial) -> bool:
+        """Whether a trial is of the record's configuration."""
+        return self.record is not None and config_key(trial.config) == config_key(self.record)
+
     def rank(self, trial: Trial) -> tuple[Any, ...]:
         """A sort key, which is the smallest for the preferred trial. It has one part for each of REASONS."""
         config, registers = trial.config, trial.outcome.figures.registers
         size = self.sizes.get(config_key(config), 0)
         name = config_text(dict(sorted(config.items())))
         return (
-            self.record is None or config_key(config) != config_key(self.record),
+            not self.is_of_record(trial),
             self.default is None or config_key(config) != config_key(self.default),
             -size,
             math.inf if registers is None else registers,
@@ -65,8 +69,8 @@ class TieRule:
 class Tie:
     """A finalist that is tied with the fastest. `ratio` is the interval of its time divided by the fastest's.
 
-    `may_win`: the rule may choose it. One that is tied only because the machine is noisy may not, if its median ratio
-    would give up too much.
+    `may_win`: the rule may choose it even if it is not the record's. One that is tied only because the machine is noisy
+    may not, if its median ratio would give up too much.
     """
 
     finalist: Finalist
@@ -96,11 +100,12 @@ def settle(
     tied = of_times(best_first, is_same_code)
     if rule is None or objectives[0] != "time":
         return Settlement(list(best_first), tied, RULE_IS_OFF)
-    ranks = sorted((rule.rank(tie.finalist.trial), position) for position, tie in enumerate(tied) if tie.may_win)
-    if len(ranks) < 2:
+    may_win = [tie.finalist for tie in tied if tie.may_win or rule.is_of_record(tie.finalist.trial)]
+    if len(may_win) < 2:
         return Settlement(list(best_first), tied)
+    ranks = sorted((rule.rank(finalist.trial), position) for position, finalist in enumerate(may_win))
     (first, position), (second, _) = ranks[:2]
-    winner = tied[position].finalist
+    winner = may_win[position]
     differing = (reason for reason, one, other in zip(REASONS, first, second, strict=True) if one != other)
     others = [each for each in best_first if each is not winner]
     return Settlement([winner, *others], tied, next(differing, REASONS[-1]))
