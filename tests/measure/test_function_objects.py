@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,26 @@ def test_functions_are_called_where_they_are_with_what_the_kernel_gets(device: s
     assert result.record.verified == "python"
     assert result.failed == {}
     assert set(called) == {("fill", os.getpid()), ("reference", os.getpid())}
+
+
+ASKED = """
+import sys
+from pathlib import Path
+from tuner.measure.answers import function_objects
+from tuner.space.values.function_object import FunctionObject
+
+folder = Path(sys.argv[1])
+(folder / "arrays").write_bytes(bytes.fromhex("0040"))
+question = {"order": ["x"], "numbers": {}, "seeds": {}, "arrays": [["x", "bfloat16", [1]]], "file": "arrays"}
+assert "ml_dtypes" not in sys.modules
+answer = function_objects.answer(FunctionObject.of(lambda x: x.astype("float32")), question, folder)
+print(answer["arrays"], (folder / answer["file"]).read_bytes().hex())
+"""
+
+
+def test_a_function_gets_bfloat16_in_a_program_that_has_not_imported_the_type(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", ASKED, tmp_path], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[['result', 'float32', (1,)]] 00000040\n", "")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import numpy as np
 from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import described, quoted, shown
+from tuner.space.dtypes import DTYPES
 from tuner.space.values.function_object import FunctionObject
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to the parent, and returns its answer
@@ -94,11 +95,7 @@ def _plain(function: FunctionObject, name: str, value: Any) -> Array:
     except Exception as error:
         raise SpaceError(f"{function.origin} returns no array{what}: {described(error)}") from None
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    try:
-        is_known = np.dtype(array.dtype.name) == array.dtype
-    except TypeError:
-        is_known = False
-    if array.dtype == object or not is_known:
+    if array.dtype == object or not (array.dtype.isbuiltin == 1 or array.dtype.name in DTYPES):
         raise SpaceError(f"{function.origin} returns no array of numbers{what}: {quoted(value)}")
     return array
 
@@ -119,6 +116,11 @@ def _packed(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return packed
 
 
+def _type(name: str) -> np.dtype[Any]:
+    """A type by its name, also before anything in this process has imported ml_dtypes."""
+    return DTYPES[name].numpy if name in DTYPES else np.dtype(name)
+
+
 def _unpacked(packed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What `_packed` packed. Its file is removed."""
     values: dict[str, Any] = {**packed["numbers"], **{name: Seeds(each) for name, each in packed["seeds"].items()}}
@@ -127,6 +129,6 @@ def _unpacked(packed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             for name, dtype, shape in packed["arrays"]:
                 count = int(np.prod(shape, dtype=np.int64))
-                values[name] = np.fromfile(file, np.dtype(dtype), count).reshape(shape)
+                values[name] = np.fromfile(file, _type(dtype), count).reshape(shape)
         path.unlink()
     return {name: values[name] for name in packed["order"]}
