@@ -8,11 +8,12 @@ of three quarters of it, other seeds and the default strategy. (A random third o
 the best in a third of the runs, whatever the finals do.) Each run has worker processes, a store and a ledger of its
 own; builds come from one cache. For each kernel, the table has how often the most frequent winner won, of how many
 runs; the same if the fastest of the finals won instead of the one that the rule chooses; how many winners of the
-budgeted runs the test of the finals calls tied with the fastest of them, in one last final round of them all; and how
-many of these runs measured that fastest one at all, which no final round can make up for; and the median seconds of a
-run. In the end it prints how often the goal, 19 of 20, is met. After ten runs of each kind, the next one is of the
-kernel that has taken the least time so far, so kernels that take long are tuned less often if `--minutes` end before
-`--repeats`.
+budgeted runs the test of the finals calls tied with the fastest of them, in one last final round of them all, and how
+much longer the slowest of them takes there (`apart`); how many of these runs measured that fastest one at all, which no
+final round can make up for; how many of the intervals that runs state of a tied finalist's ratio hold the ratio in
+another run (`held`: on a processor, 95 % should); and the median seconds of a run. In the end it prints how often the
+goal, 19 of 20, is met. After ten runs of each kind, the next one is of the kernel that has taken the least time so far,
+so kernels that take long are tuned less often if `--minutes` end before `--repeats`.
 
 With `--keep FOLDER`, each run is noted in a file there, and the tables count all runs that the files of the folder
 note. So repeats may be spread over several hours, in which a machine is idle, or over groups of processors. Only runs
@@ -105,18 +106,19 @@ class Found:
         return min(self.count(budget), FEW), sum(self.seconds[budget])
 
     def held(self) -> tuple[int, int]:
-        """How many of the intervals of ratios hold the ratio in another run, and of how many."""
+        """How many of the intervals of tied finalists' ratios hold the ratio in another run, and of how many."""
         held = of = 0
-        for run, other in itertools.permutations(self.finals, 2):
+        for run in self.finals:
             fastest = min(processes.in_all([*run.values()]), key=lambda final: final.time_ms)
             base = next(key for key, final in run.items() if final is fastest)
             standings = dict(zip(run, ties.standings([*run.values()]), strict=True))
-            for key, standing in standings.items():
-                is_compared = key != base and standing.is_tied and base in other
-                if is_compared and key in other and len(other[key].processes) == len(other[base].processes):
-                    low, _, high = standing.ratio
-                    held += low <= verdicts.ratio(other[base].times, other[key].times).middle <= high
-                    of += 1
+            tied = {key: standing.ratio for key, standing in standings.items() if standing.is_tied and key != base}
+            for other in self.finals:
+                for key, (low, _, high) in tied.items():
+                    pair = [other[each] for each in (base, key) if each in other]
+                    if other is not run and len(pair) == 2 and len({len(final.processes) for final in pair}) == 1:
+                        held += low <= verdicts.ratio(pair[0].times, pair[1].times).middle <= high
+                        of += 1
         return held, of
 
     def count(self, budget: int) -> int:
