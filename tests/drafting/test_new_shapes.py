@@ -261,6 +261,15 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
     "one more than there are rows": (
         ROWS, {"y": ["rows"], "start": ["rows + 1"]}, {}, ["ceil_div(rows, block_size_x)"], ["block_size_x"],
     ),
+    "distances between elements of a tour": (
+        """
+        #define T 64
+        __global__ void f(float *y, const float *x, const int *tour, int n) {
+            int i = blockIdx.x * T + threadIdx.x;
+            if (i < n) y[i] = x[tour[i] * n + tour[i > 0 ? i - 1 : 0]];
+        }""",
+        {"y": ["n"], "tour": ["n"]}, {"tour": [0, "n - 1"]}, ["ceil_div(n, T)"], ["T"],
+    ),
     "a panel of rows from a base index": (
         """
         #define NB 16

@@ -170,20 +170,30 @@ class Shapes:
 
     def indexed_by(self, name: str) -> str | None:
         """The extent that the elements of an integer array index; empty if unknown, None if they are no indices."""
+        is_index = False
         for indices in self.indices:
             for array, polynomials in indices.accesses.items():
-                groups = [item for polynomial in polynomials for item in self._single.groups(polynomial).items()]
-                for apart, rest in groups:
+                every = map(self._single.groups, polynomials)
+                for groups, (apart, rest) in ((each, item) for each in every for item in each.items()):
                     if any(atom.startswith(f"{name}[") for product in rest for atom in product):
-                        shape = self._shapes[array] or []
+                        shape, is_index = self._shapes[array] or [], True
                         bound = self._single.bounds(indices).extents(rest) or [self._open.by_index.get(text(rest), "")]
-                        return self.number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
-                    if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
+                        told = self.number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
+                        if told := told or self._length_within(groups, apart):
+                            return told
+                    elif any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
                         return ""  # the index is computed from elements
             moved = (atom for polynomial in indices.offsets for product in polynomial for atom in product)
             if any(atom.startswith(f"{name}[") for atom in moved):
                 return ""
-        return None
+        return "" if is_index else None
+
+    def _length_within(self, groups: Mapping[Monomial, Polynomial], apart: Monomial) -> str:
+        """How many values a term of an index with this stride has within the next longer one; empty if unknown."""
+        strides = by_length(groups)
+        far = next(iter(strides[strides.index(apart) + 1 :]), ())
+        extents = [] if Counter(apart) - Counter(far) else in_order(Counter(far) - Counter(apart), self.sizes)
+        return self.number(extents[0]) if len(extents) == 1 else ""
 
     def has_others(self, name: str) -> bool:
         """Whether an array is also used other than by an index."""
