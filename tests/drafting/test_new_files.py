@@ -404,3 +404,31 @@ void run(WORD n, cudaTextureObject_t t) {
     assert "fill" not in data["operation"]["arguments"][0], "an earlier launch has counted"
     fixed = code.replace("threads * sizeof", "512 * sizeof")
     assert "shared_memory: 4 * block_size_x\n" in drafted(tmp_path, tune, fixed)[1], "an element for each thread"
+
+
+def test_kernels_that_macros_make_are_found_by_the_names_that_the_compiler_gets(tmp_path: Path, tune: Tune) -> None:
+    code = r"""
+    #define BLOCK 64  // threads
+    #define JOIN_(a, b) a##_##b
+    #define JOIN(a, b) JOIN_(a, b)
+    #define REAL float
+    #define KERNELS(type, name, op) /* both */ \
+        __kernel void JOIN(name, type)(__global type *y, __global const type *x, int n) { \
+            int i = get_group_id(0) * BLOCK + get_local_id(0); if (i < n) y[i] = x[i] op x[i]; }
+    KERNELS(REAL, sum, +)
+    KERNELS(int, product, *)
+    __kernel void JOIN(less, REAL)(__global REAL *y, int n) { if (get_global_id(0) < n) y[get_global_id(0)] -= 1; }
+    """
+    data, text = drafted(tmp_path, tune, code, "--entry", "sum_float", name="f.cl")
+    assert (data["kernel"], data["parameters"], data["block"]) == (
+        "sum_float",
+        {"BLOCK": [16, 32, 64, 128, 256]},
+        ["BLOCK"],
+    )
+    assert [each["dtype"] for each in data["operation"]["arguments"]] == ["float32", "float32", "int32"]
+    answered = re.sub("reference:  # [?].*", "reference: x + x", text)
+    (tmp_path / "f.yaml").write_text(answered)
+    assert tune("validate", tmp_path / "f.yaml", "100").status == 0
+    (tmp_path / "f.yaml").write_text(answered.replace("sum_float", "sum_double"))
+    error = tune("validate", tmp_path / "f.yaml", "100").err
+    assert "has no entry point 'sum_double'; it defines less_float, product_int, sum_float" in error

@@ -21,6 +21,7 @@ from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources import compiler_macros, device_code, includes, missing_headers
 from tuner.space.sources.includes import without_comments
+from tuner.space.sources.made_kernels import written_out
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.type_names import aliases, has_several, resolved
@@ -123,8 +124,10 @@ class KernelFile:
             return False
 
     def _read_by_compiler(self, text: str) -> str:
-        """A text without what compilers of other languages read."""
-        return compiler_macros.read_by(self.languages[0], text) if len(self.languages) == 1 else text
+        """A text without what compilers of other languages read, and with the kernels that macros make."""
+        read = compiler_macros.read_by(self.languages[0], text) if len(self.languages) == 1 else text
+        made = written_out(plain := without_comments(read))
+        return read if made == plain else made
 
     def build_with(self, options: Sequence[Collection[str]]) -> None:
         """Read the kernels as a build sees them with the first of these sets of flags with which all kernels are there

@@ -148,7 +148,10 @@ class SourceReader:
         """Raise SpaceError for the step at `where` unless its source mentions the kernel, perhaps in a macro call."""
         text = self._text(source)
         if not _mentions(text, kernel) and not _mentions(text := inlined(source, include), kernel):
-            defined = ", ".join(sorted({prototype.qualified for prototype in prototypes(text)}))
+            every = prototypes(text)
+            if any(re.fullmatch(braces.pattern(kernel), each.name) for each in every):
+                return  # a macro makes its name
+            defined = ", ".join(sorted({each.qualified for each in every}))
             hint = f"; it defines {defined}" if defined else ""
             raise self.document.error(
                 (*where, "kernel"), f"{shown(source)} has no entry point {quoted(kernel)}{shown(hint)}"

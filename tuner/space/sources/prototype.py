@@ -1,7 +1,8 @@
 """Prototypes of the kernels in a source: names and parameters, read without a compiler.
 
-Macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. If the text leaves something open (a
-type that is a macro or a typedef, parameters under an #if), it is None here, and callers draw no conclusion from it.
+Macros are not expanded, except those that stand for a qualifier, such as `KERNEL`, and those that make kernels or join
+names. If the text leaves something open (a type that is a macro or a typedef, parameters under an #if), it is None
+here, and callers draw no conclusion from it.
 """
 
 import re
@@ -11,6 +12,7 @@ from dataclasses import field
 from tuner.classes import dataclass
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.includes import without_comments
+from tuner.space.sources.made_kernels import written_out
 from tuner.space.sources.tokens import angle_end, definitions, matching, split, words
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
@@ -125,7 +127,7 @@ class Prototype:
 
 def prototypes(text: str) -> list[Prototype]:
     """The kernels that `text` defines; if there are none, its C functions that are not static."""
-    code = without_comments(text)
+    code = written_out(without_comments(text))
     macros = _MACRO.findall(code)
     portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
     lists = {name for name, value in macros if "," in value}  # may expand to several parameters
