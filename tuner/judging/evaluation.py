@@ -31,7 +31,7 @@ from tuner.space.parsing import Size
 from tuner.space.values.function_object import FunctionObject
 from tuner.version import VERSION
 
-JUDGE = "tuner.judging.judge"
+JUDGE, BEFOREHAND = "tuner.judging.judge", ["tuner.measure.benchmark"]
 PATIENCE_SECONDS = 1800.0  # without news of a judge
 FORMAT = "tuner-evaluation-1"  # of receipts
 GROUP = 8  # candidates that are timed in the same rounds
@@ -191,7 +191,7 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
     ]
     shares = [asked[place :: len(names)] for place in range(len(names))]
     working = [(name, share) for name, share in zip(names, shares, strict=True) if share]
-    judges = [Process(JUDGE) for _ in working]
+    judges = [Process(JUDGE, beforehand=BEFOREHAND) for _ in working]
     try:
         with ThreadPoolExecutor(len(working)) as pool:
             jobs = [

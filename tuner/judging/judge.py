@@ -25,7 +25,6 @@ from tuner.judging.verdict import Refusal
 from tuner.measure import turns
 from tuner.measure.answers import function_objects
 from tuner.measure.answers.referee import Referee
-from tuner.measure.benchmark import Bench
 from tuner.measure.method import TIMEOUT
 from tuner.measure.process import replies
 from tuner.measure.verify import other_options
@@ -89,19 +88,14 @@ class CandidateJudge:
         self._builder = Builder(device, max(self._timeout, TIMEOUT))
         self._knobs = KnobSearch(self._told[0], self._drawing(0), self._builder, device.place, self._chance)
         self._baseline = self._own_kernel()
-        self._timings = [
-            CandidateTiming(
-                device,
-                Bench(device, space, problem.scope),
-                problem,
-                number,
-                self._baseline,
-                self._drawing(number),
-                noted,
-            )
-            for number, problem in enumerate(self._told)
-        ]
+        self._timings = [self._timing(number, problem, noted) for number, problem in enumerate(self._told)]
         self._empty = self._process(is_judged=False) if device.on_processor else None
+
+    def _timing(self, number: int, problem: JudgedProblem, noted: Callable[[str], None]) -> CandidateTiming:
+        from tuner.measure.benchmark import Bench  # imported by the fork server
+
+        bench = Bench(self._device, self._space, problem.scope)
+        return CandidateTiming(self._device, bench, problem, number, self._baseline, self._drawing(number), noted)
 
     def about(self) -> dict[str, Any]:
         """The device, and what is fixed for all candidates."""

@@ -1,36 +1,29 @@
-"""The arrays on which configurations are verified and timed."""
+"""The protocol of runs: how configurations are launched on the arrays of a problem, checked and inspected."""
 
 from __future__ import annotations
 
 import functools
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from tuner.children import memory
-from tuner.devices.base import Buffer, Device, Library
+from tuner.devices.base import Device
 from tuner.devices.program import Program
 from tuner.errors import LaunchError, WrongResult
 from tuner.measure.answers.poison import NAN
-from tuner.measure.answers.referee import Referee
 from tuner.measure.images import Images
-from tuner.measure.kernels.bench_kernels import BenchKernels
+from tuner.measure.problem_arrays import ProblemArrays
 from tuner.measure.timing.clock import MOST_ENQUEUED
-from tuner.measure.verify import input_sets, other_options, precision, problems, strided
+from tuner.measure.verify import other_options, strided
 from tuner.measure.verify.array_guards import SMALL, ArrayGuards
 from tuner.measure.verify.bits import RunBits
 from tuner.measure.verify.comparison import Verdict
-from tuner.measure.verify.input_sets import InputSet
 from tuner.measure.verify.judge import Judge
-from tuner.measure.verify.layout import Layout
 from tuner.measure.verify.own_arrays import OwnArrays
 from tuner.measure.verify.rotation import Rotation
 from tuner.space import operation
 from tuner.space.answers.cache import ReferenceCache
-from tuner.space.chosen_types import dtype
-from tuner.space.instance import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
@@ -64,23 +57,13 @@ def _no_graph(count: int) -> Callable[[], None]:
     raise LaunchError(f"no graph of {count} launches on padded copies")
 
 
-class Workbench:
-    """The device arrays of one problem, and input sets for them.
+class Workbench(ProblemArrays):
+    """Runs configurations on the arrays of one problem.
 
     `prepare` makes the arrays ready for a run; `check` compares its outputs. Nothing is left over from an earlier run:
-    inputs are restored from copies on the device, and outputs are poisoned. Input sets alternate in the same buffers,
-    so a kernel cannot recognise an answer by its address.
-
-    Each array has a guard of `GUARD` bytes on each side, which reveals writes outside. Guards of inputs are NaN, so a
-    read out of bounds spoils the result.
+    inputs are restored from copies on the device, and outputs are poisoned.
     """
 
-    cache: ReferenceCache
-    buffers: Mapping[str, Buffer]
-    _kernels: BenchKernels
-    _layouts: list[Layout]
-    _drawn: int  # input sets drawn so far; the next one has this seed
-    _held_back: Layout | None = None  # an input set that no kernel has seen
     bits: RunBits | None = None  # of the configuration that runs next; None if nobody asks for them
     makes_graphs = False  # whether the launches of configurations can also be launched as graphs
 
@@ -94,145 +77,22 @@ class Workbench:
         predecessor: Workbench | None = None,
         like: Workbench | None = None,
     ) -> None:
-        """Draw the inputs and compute their answers.
-
-        `cache` holds the references' matrix products. `sharing` is a workbench with other options. This one uses its
-        arrays and its first input set, in which the contents of `also:` replace those of some arrays. `predecessor` is
-        a workbench that is no longer used and `serves` this problem: its arrays and input sets are taken over. `like`
-        is one of another problem, whose copies of large arrays serve this one, too, where they hold the same. Raises
-        DeviceError if arrays and references do not fit in memory.
-        """
-        self.device, self.op, self.scope = device, space.operation, space.operation.own(scope)
-        self.nominal = nominal(space, self.scope)
+        """The arguments are those of `ProblemArrays`, and so are the errors."""
+        if predecessor is not None:
+            predecessor.release()
+        super().__init__(device, space, scope, cache, sharing, predecessor, like)
         self._own: OwnArrays | None = None  # arrays of the launch that runs next
         self._images: Images | None = None  # and its images
-        self.cache = sharing.cache if sharing is not None else cache or ReferenceCache()
-        self._referee = Referee(device, space, self.cache)
-        self._current, self._is_renewed = 0, False
-        self._precision: precision.PrecisionVerdict | None = predecessor._precision if predecessor is not None else None
+        self._current = 0
         self._until_frozen, self._is_repaired = FIRST_FROZEN, False
         self._is_right_outside = device.isolation.outside(self._is_copy_right)
         self._owner, self._dirty = sharing or self, True  # dirty: the last run may have written out of bounds
-        if sharing is not None:
-            self.buffers, self._kernels, first = sharing.buffers, sharing._kernels, sharing._layouts[0]
-            contents = {**first.inputs.contents, **(also := self._referee.also(self.nominal))}
-            seed, copies = (input_sets.ALSO, None) if also else (first.inputs.seed, first.copies)
-            inputs = input_sets.answered(self._referee, self.nominal, contents, seed)
-            like_first = None if also else first  # which may get other contents
-            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, copies, like=like_first)]
-        elif predecessor is not None:
-            predecessor.release()
-            self.buffers, self._kernels, self._layouts = predecessor.buffers, predecessor._kernels, predecessor._layouts
-            self._held_back = predecessor._held_back
-        else:
-            with_padding = strided.nbytes(space, self.nominal)
-            input_sets.check_fits(device, self.op, self.nominal, with_padding)
-            began = time.perf_counter()
-            inputs = input_sets.draw(self._referee, self.nominal, 0)
-            is_slow = time.perf_counter() - began > input_sets.SLOW_SECONDS
-            shared = {name: data for name, data in inputs.contents.items() if name not in space.varying}
-            self.buffers = {name: device.allocate(data.nbytes) for name, data in shared.items()}
-            self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
-            more = range(1, input_sets.set_count(device, self.op, self.nominal, inputs, self.cache, with_padding))
-            drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
-            layout = like._layouts[0] if like is not None else None
-            self._layouts = [
-                Layout(self._referee.placer, self._kernels, self.buffers, inputs, like=layout) for inputs in drawn
-            ]
-            if is_slow and len(self._layouts) > 1:  # the finals would draw another one when the budget is spent
-                self._held_back = self._layouts.pop()
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
-        options = sorted(self.scope.options.items()) if sharing is not None else []
-        words = [f" {name}={value}" for name, value in options]
-        if sharing is not None and self.inputs.seed == input_sets.ALSO:  # the rest of the contents is that of `sharing`
-            words.insert(0, f" beside {sharing.inputs.seed}")
-        self._set_names = [f"{layout.inputs.seed}{''.join(words)}" for layout in self._layouts]
         self.rotation = Rotation(len(self._layouts))
-        self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts) + bool(self._held_back)
         self._guards = ArrayGuards(device, self._kernels, self.buffers, self.inputs.outputs)
         if device.runs_in_process and self._owner is self and all(b.nbytes < SMALL for b in self.buffers.values()):
             self._guards.write()  # once here, instead of in each fork of this process
             self._dirty = False
-
-    @property
-    def set_count(self) -> int:
-        """How many input sets the workbench has had."""
-        return len(self._layouts) + self._is_renewed
-
-    @property
-    def nbytes(self) -> int:
-        """The device memory in use, in bytes."""
-        layouts = [*self._layouts, *([self._held_back] if self._held_back is not None else [])]
-        sets = [memory for layout in layouts for memory in (layout.copies, layout.references)]
-        return sum(buffer.nbytes for memory in (self.buffers, *sets) for buffer in memory.values())
-
-    @property
-    def output_bytes(self) -> int:
-        """The bytes of the outputs that are not private to a configuration."""
-        return sum(self.buffers[name].nbytes for name in self.inputs.outputs & self.buffers.keys())
-
-    @property
-    def inputs(self) -> InputSet:
-        """The first input set, on which kernels are verified."""
-        return self._layouts[0].inputs
-
-    @property
-    def write_only(self) -> frozenset[str]:
-        """The outputs whose previous content a run need not read."""
-        return self._layouts[0].inputs.write_only
-
-    def check_precision(self) -> precision.PrecisionVerdict:
-        """Return whether rounded inputs and outputs would be accepted, on the first input set (see `precision.check`).
-
-        Only before `renew_inputs`. A workbench that takes over the arrays of another one also takes over its verdict.
-        """
-        if self._precision is None:
-            self._precision = precision.check(self._referee, self.nominal, self.inputs)
-        return self._precision
-
-    @property
-    def missed_cases(self) -> list[str]:
-        """Warnings about the reference: conditions with only one outcome, divisors that are 0, negative indices."""
-        arrays = {argument.name for argument in self.op.arrays}
-        return self._referee.cases.missed(arrays, operation.integers_without_fill(self.op))
-
-    def empty_launch(self) -> Callable[[], None]:
-        """A launch of a kernel that does nothing."""
-        return self._kernels.empty_launch()
-
-    def renew_inputs(self) -> None:
-        """Replace the first input set once by one that no kernel has seen, unless that takes too long."""
-        first = self._layouts[0]
-        if not self._is_renewed and self._held_back is not None:
-            self._layouts[0], self._held_back, self._is_renewed = self._held_back, None, True
-            self._set_names[0] = str(self._layouts[0].inputs.seed)
-            return
-        if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
-            return
-        inputs = input_sets.draw(self._referee, self.nominal, self._drawn)
-        self._layouts[0] = Layout(
-            self._referee.placer, self._kernels, self.buffers, inputs, first.copies, first.references
-        )
-        self._set_names[0] = str(inputs.seed)
-        self._is_renewed, self._drawn = True, self._drawn + 1
-
-    def serves(self, space: Space, scope: Scope) -> bool:
-        """Whether a kernel of `space` may be measured on these arrays because it solves the same problem.
-
-        Everything but scratch must agree, and neither shapes nor answers may depend on a configuration.
-        """
-        if scope != self.scope or not problems.are_equal(self._referee.space, space):
-            return False
-        return self._kernels.add([argument.name for argument in space.operation.arguments])
-
-    def admits(self, space: Space) -> bool:
-        """Whether kernels of `space`, made from another source, may run on these arrays and be held to these answers.
-
-        Arrays, constants, sizes and options must agree.
-        """
-        if not problems.have_equal_arrays(self._referee.space, space, self.buffers.keys()):
-            return False
-        return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def with_other_options(self) -> Workbench | None:
         """A workbench on the same arrays with other option values, and with the contents of `also:`; None if neither
@@ -247,21 +107,6 @@ class Workbench:
         if scope is None and self.op.also is None:
             return None
         return Workbench(self.device, self._referee.space, scope or self.scope, sharing=self)
-
-    def library(self) -> Library | None:
-        """The vendor library's routine, bound to these arrays; None if there is none."""
-        return self.device.library(*self._routine()) if self.op.library else None
-
-    def library_algorithms(self) -> Sequence[Library]:
-        """The algorithms that the vendor library offers for its routine; empty if there are none."""
-        return self.device.library_algorithms(*self._routine()) if self.op.library else ()
-
-    def _routine(self) -> tuple[str, dict[str, Any], dict[str, str], frozenset[str]]:
-        """The operation's library routine, and its arguments."""
-        assert self.op.library is not None
-        handles = {name: buffer.handle for name, buffer in self.buffers.items()}
-        dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
-        return self.op.library, {**self.scope.names, **handles}, dtypes, self.op.transposed
 
     def bind(self, program: Program) -> Callable[[], None]:
         """Bind a configuration to these arrays and to arrays of its own. Returns the launch."""
@@ -385,11 +230,6 @@ class Workbench:
         self._kernels.clear()
         return self._is_right()
 
-    def _repair(self) -> bool:
-        """Rewrite copies and references that a stray write has changed. Returns whether there were any."""
-        repaired = [layout.repair() for layout in self._layouts]
-        return any(repaired)
-
     def verify(self, call: Callable[[], None]) -> Verdict:
         """Run `call` once on the first input set and compare every element.
 
@@ -472,18 +312,3 @@ class Workbench:
         if self._images is not None:
             self._images.fill()
         self._current = index
-
-    def read_rate(self, measurements: int) -> float:
-        """The device's memory bandwidth in bytes per ms: the fastest of several passes that read all arrays."""
-        timer, calls = self.device.timer(), [self._kernels.touch(buffer) for buffer in self.buffers.values()]
-        nbytes = sum(buffer.nbytes for buffer in self.buffers.values())
-        rates: list[float] = []
-        for _ in range(measurements):
-            self.device.synchronize()
-            timer.start()
-            for call in calls:
-                call()
-            timer.stop()
-            self.device.synchronize()
-            rates.append(nbytes / timer.milliseconds())
-        return max(rates)
