@@ -69,22 +69,16 @@ def select(
     preference: Preference = NO_PREFERENCE,
     until: float = math.inf,
 ) -> Selection:
-    """Measure the best trials again, interleaved with the space's default and the vendor library.
+    """Measure the best trials again, interleaved with the space's default and the vendor library, and choose the best.
 
     With several objectives, the non-dominated trials are measured. A trial that fails, or kills the worker, becomes a
     failed trial. If all trials fail, the next best ones are measured. With several objectives, any failure repeats the
-    finals, because the failed trial may have dominated others.
-
-    Then the best configuration is run COMPARED_RUNS times, or for COMPARED_SECONDS, and the outputs of each run are
-    compared. If `runs` is given, there are that many runs, however long they take. If the configuration fails, the next
-    best takes its place.
-
-    A finalist's time may differ from its search time by more than the spread of the two explains. The finalist is then
-    measured again as in the search, and the new trial replaces the old one in the ledger. If the new time shows that
-    the search was misled, and trials outside the finals now look better, the finals are repeated with these trials.
+    finals, because the failed trial may have dominated others. The finals are also repeated, with other trials, if the
+    search was misled (see `_again`).
 
     Of the finalists that noise does not separate from the fastest, one is chosen by rule (see `TieRule`). `preference`
-    has the configuration of the existing record, and the one whose bits the user asks for.
+    has the configuration of the existing record, and the one whose bits the user asks for. Many runs of it are compared
+    (see `_repeated`); `runs` is their number, if it is given.
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
     is given, only its configurations can be finalists. If not, `quick` finals leave out what was RACE times slower than
@@ -93,7 +87,7 @@ def select(
     `until` is that of `FinalRound`.
     Raises EnvironmentTrouble if the machine stays in trouble, and RequestError if nothing has the bits asked for.
     """
-    objectives, space = worker.task.method.objectives, worker.task.space
+    objectives = worker.task.method.objectives
     several, is_short = len(objectives) > 1, quick and among is None
     final_round = FinalRound(worker, ledger, noted, sustained, quick, until)
     earlier: dict[ConfigKey, Trial] = {}  # the original search trials of finalists that were measured again
@@ -107,10 +101,7 @@ def select(
         trials = ranked + entrants.beside(ranked)
         finals = final_round.measured(trials, entrants.rule)
         entrants.prepare(trials)
-        finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
-        for finalist in finalists:
-            result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
-            logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
+        finalists = _finalists(trials, finals)
         rounds, known = rounds + 1, set(earlier)
         if not is_short and not final_round.is_late:
             finalists = _again(final_round, finalists, earlier, noted)
@@ -128,16 +119,25 @@ def select(
             settled, compared = _repeated(final_round, worker, best_first, rule, runs, quick, may_follow, code)
             if compared is None or not entrants.admits(settled.order[0].trial):  # many runs may show that its bits vary
                 continue
-            most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
-            best = functools.partial(entrants.best, others or among)
             if is_short:
                 runners = among_finalists(settled.order)
             else:
-                runners = next_best(final_round, space, worker.scope, settled.order, best, most)
+                best = functools.partial(entrants.best, others or among)
+                most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
+                runners = next_best(final_round, worker.task.space, worker.scope, settled.order, best, most)
             trials = [*(finalist.trial for finalist in settled.order), *entrants.best()]
             bits = {config_key(trial.config): final_round.bits_of(trial) for trial in trials}
             return Selection(settled.order, finals, runners, compared, settled.ties, settled.decided_by, bits)
     return Selection([], Finals())
+
+
+def _finalists(trials: Sequence[Trial], finals: Finals) -> list[Finalist]:
+    """The trials with their results, which are logged."""
+    finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
+    for finalist in finalists:
+        result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
+        logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
+    return finalists
 
 
 def _has_lost_contenders(finalists: Sequence[Finalist], admitted: Sequence[Finalist]) -> bool:
@@ -155,8 +155,9 @@ def _again(
 ) -> list[Finalist]:
     """The finalists, after measuring again those whose time has changed by more than its spread.
 
-    They are measured as in the search, and only once each. `earlier` holds the original search trials of finalists that
-    were measured again; this function adds to it. A finalist that fails when it is measured again has failed.
+    They are measured as in the search, and only once each; the new trials replace the old ones in the ledger. `earlier`
+    holds the original search trials of finalists that were measured again; this function adds to it. A finalist that
+    fails when it is measured again has failed.
     """
     keys = [config_key(finalist.trial.config) for finalist in finalists]
     changed = [
@@ -207,7 +208,8 @@ def _repeated(
     may_follow: bool,
     code: Code,
 ) -> tuple[Settlement, int | None]:
-    """Settle the finals by `rule`, if there is one, and compare many runs of the winner.
+    """Settle the finals by `rule`, if there is one, and compare many runs of the winner: COMPARED_RUNS, or those of
+    COMPARED_SECONDS; if `runs` is given, that many, however long they take.
 
     Returns the settlement and the number of compared runs, which is 0 without a reference. If `may_follow`, another
     finalist takes the place of a winner that fails. The number is None if the finals must be repeated: no finalist is
