@@ -18,10 +18,11 @@ from tuner.search.pool import Pool
 
 LEAST_EFFECT = 1.01  # a switch counts if the fastest with one value took at least so many times as long as the other's
 # Of the logarithm of the ratio of times, here and there. The last three are in units of the deviation between kinds.
-DEVIATION, WEIGHT = 0.4, 2.0  # between kinds, as expected before any is known, which counts like so many results
+DEVIATION, WEIGHT = 0.5, 2.0  # between kinds, as expected before any is known, which counts like so many results
 COMMON = 1.25  # deviation of what all kinds have in common
-WITHIN = 0.075  # deviation between configurations of a kind
-ALIKE = 0.5  # correlation of two kinds that differ in one switch; with each further one, it is multiplied by this again
+WITHIN = 0.1  # deviation between configurations of a kind
+MUCH_SLOWER = 1.1  # than the fastest of its kind: what takes so many times as long
+ALIKE = 0.4  # correlation of two kinds that differ in one switch; with each further one, it is multiplied by this again
 
 Array = NDArray[Any]
 
@@ -54,21 +55,27 @@ class Switches:
         models the ratio of both: the more alike two kinds are, the more alike are their ratios. How much kinds differ
         is learnt, too. `ahead` are rows that are being measured: others of their kind are less worth a trial meanwhile.
         """
-        fastest: dict[bytes, float] = {}
-        for row, time_ms in there.items():
-            fastest[self._kind(row)] = min(fastest.get(self._kind(row), math.inf), time_ms)
-        known = {row: there.get(row, fastest.get(self._kind(row), 0.0)) for row in [*here, *ahead]}
-        seen = [row for row in here if known[row]]  # what there lacks counts as the fastest of its kind
+        known = self._typical(there, [*here, *ahead])
+        seen = [row for row in here if row in known]
         ratios = np.log([here[row] / known[row] for row in seen])
         weights = np.linalg.solve(self._covariance(seen), ratios)
         variance = (WEIGHT * DEVIATION**2 + ratios @ weights) / (WEIGHT + len(seen))
         expected = np.log([there[row] for row in rows]) + self._common(rows, seen) @ weights
-        seen += [row for row in ahead if known[row]]
+        seen += [row for row in ahead if row in known]
         common = self._common(rows, seen)
         certain = np.sum(common * np.linalg.solve(self._covariance(seen), common.T).T, axis=1)
         deviation = np.sqrt(variance * (COMMON**2 + 1 + WITHIN**2 - certain))
         best = math.log(min(here.values())) if here else expected.min(initial=math.inf)
         return np.asarray(_expected_improvement((best - expected) / deviation) * deviation)
+
+    def _typical(self, there: Mapping[int, float], rows: Sequence[int]) -> dict[int, float]:
+        """The times of `rows` there. Those of other rows than the fast ones of a kind say nothing about the kind: if a
+        row is missing there, or much slower, the time of the fastest of its kind takes its place."""
+        fastest: dict[bytes, float] = {}
+        for row, time_ms in there.items():
+            fastest[self._kind(row)] = min(fastest.get(self._kind(row), math.inf), time_ms)
+        known = {row: fastest[self._kind(row)] for row in rows if self._kind(row) in fastest}
+        return known | {row: there[row] for row in known if there.get(row, math.inf) <= MUCH_SLOWER * known[row]}
 
     def _kind(self, row: int) -> bytes:
         return bytes(self._settings[row])
