@@ -258,9 +258,12 @@ def test_a_kernel_without_parameters_is_one_configuration(capfd: pytest.CaptureF
     untimed = source.replace("return 1", "return 0")  # a run needs no time
     for each in (source, untimed):
         assert run_kernel("f", each, 1, [np.zeros(2, np.float32)], {}, lang="C")[0].tolist() == [3, 0]
-    rows, _ = tune_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C")
+    answer = [np.array([3, 0], np.float32)]
+    rows, _ = tune_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C", answer=answer, atol=4)
     assert [row["time"] for row in rows] == [1.0]
-    assert "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3']" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3']" in said
+    assert "no element of the answer of y is over atol=4: zeros pass, too; pass atol=3e-03, say" in said
 
 
 @pytest.mark.parametrize("options", [None, ["-O3"]])

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from kernel_tuner import util
 
 from tuner import paths
@@ -41,6 +42,7 @@ from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 UNOPTIMISED = "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3'] to have it"
+ACCEPTS_ZEROS = "no element of the answer of {name} is over atol={atol:g}: zeros pass, too; pass atol={less:.0e}, say"
 CHOSEN_ANEW = (
     "the {count} rows of {path} stay there, but what the strategy chooses is measured again, and only that is returned"
 )
@@ -87,6 +89,8 @@ class Session:
             checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
             if store is None and compiler_options.is_unoptimised(self.call):
                 display.noted(UNOPTIMISED)  # a space that is kept has tuner's own options
+            for note in self._accepted_zeros():
+                display.noted(note)
             poisoned = self._poisoned(build, checked, crews)
             file, device, cached = None, None, dict[tuple[Any, ...], Row]()
             if cache is not None:
@@ -116,6 +120,15 @@ class Session:
         env |= self._best(result, rows)
         display.ended(rows, env, self.goal.objective)
         return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
+
+    def _accepted_zeros(self) -> Iterator[str]:
+        """A note for each answer whose elements are so small that the tolerance accepts zeros in their place."""
+        if self.verify is not None:
+            return
+        for name, content in call_arguments.answers(self.call, call_arguments.passed(self.call), self.answer).items():
+            largest = float(np.max(np.abs(content), initial=0)) if content.dtype.kind in "fc" else 0.0
+            if 0 < largest <= self.atol:
+                yield ACCEPTS_ZEROS.format(name=name, atol=self.atol, less=largest / 1000)
 
     def _space(
         self,
