@@ -21,7 +21,9 @@ SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
     [
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and sgemm"),
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and hgemm"),
-        ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm"),
+        ("tests/kernels/test_stages.py", "-k", f"{SOME} and gemm16 and not gemm16_nt"),
+        ("tests/kernels/test_stages.py", "-k", f"{SOME} and gemm16_nt"),
+        ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm and not gemm16"),
         ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt and not bfloat16"),
         ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt and bfloat16"),
         ("tests/kernels/test_wgmma.py", "-k", "border and ragged and prompt"),
@@ -30,6 +32,8 @@ SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
     ids=[
         "sgemm",
         "hgemm",
+        "gemm16",
+        "gemm16_nt",
         "other stages",
         "stages of wgmma",
         "stages of wgmma for bfloat16",
