@@ -7,6 +7,7 @@ import pytest
 
 from tuner.measure.results import Outcome
 from tuner.search.pool import Pool
+from tuner.search.strategies import Search
 from tuner.tuning.crew.futility import Futility
 from tuner.tuning.ledger.trial import Trial
 
@@ -41,6 +42,19 @@ def test_a_search_is_given_up_once_and_only_where_no_value_may_be_to_blame(what:
             told.append((count, reason))
     assert [count for count, _ in told] == ([] if over is None else [over])
     assert all("the same message: f.c:7:3: error: 'x' undeclared; fix" in reason for _, reason in told)
+
+
+def test_a_search_that_may_be_hopeless_tries_next_what_no_configuration_had() -> None:
+    futility, count = Futility(POOL, {}, 2), 0
+    with Search("brute_force", POOL) as search:
+        while (config := search.ask()) is not None:
+            count += 1
+            search.tell(config, None)
+            if futility.add(Trial(config, Outcome(failure="compile", log=UNDECLARED))):
+                break
+            if (doubts := futility.doubts()) is not None:
+                search.prefer(doubts)
+    assert count == 23, "20 of a from 0 to 3, then 4, 5 and 6"
 
 
 def test_what_does_not_fail_by_the_compiler_is_no_reason_to_give_up() -> None:

@@ -10,6 +10,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tuner.classes import dataclass
 from tuner.errors import OptionError
 from tuner.quoting import quoted
@@ -311,6 +314,14 @@ class Search:
         """Ask for one of the configurations of `rest` before all others."""
         if isinstance(self._proposer, FixedOrder):
             self._proposer.advance(self.pool.row(config))
+
+    def prefer(self, scores: NDArray[np.float64]) -> None:
+        """Ask for the free configuration with the highest of these positive scores before all others, if the strategy
+        has an order that no result changes."""
+        if isinstance(self._proposer, FixedOrder):
+            free = np.where(self._proposer.free, scores, 0.0)
+            if free.any():
+                self._proposer.advance(int(free.argmax()))
 
     def close(self) -> None:
         """Stop the strategy. `ask` and `tell` must not be called afterwards."""

@@ -6,11 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tuner.errors import BuildError, WrongResult
 from tuner.quoting import shown
 from tuner.space.config import Value
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tuner.search.pool import Pool
     from tuner.tuning.ledger.trial import Trial
 
@@ -51,7 +55,7 @@ class Futility:
         """
         self._least, self._reference = max(LEAST, least), reference
         self._default = default if default and pool.find(default) is not None else None
-        columns = zip(pool.names, pool.values, pool.rows.T, strict=True)
+        self._pool, columns = pool, zip(pool.names, pool.values, pool.rows.T, strict=True)
         self._untried = {(name, values[index]) for name, values, column in columns for index in set(column.tolist())}
         self._has_hope, self._count = False, 0
         self._same: tuple[str, str] | None = None  # failure and message of the first trial
@@ -79,6 +83,16 @@ class Futility:
         problem, next_step = _TEXTS[failure]
         next_step = _allowance(line) + next_step
         return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {next_step}"
+
+    def doubts(self) -> NDArray[np.float64] | None:
+        """How many values that were not tried each configuration of the pool has, once LEAST have failed alike: these
+        tell soonest whether the search is hopeless. None before, and while there is hope."""
+        if self._has_hope or self._count < self._least or not self._untried:
+            return None
+        scores = np.zeros(len(self._pool))
+        for name, values, column in zip(self._pool.names, self._pool.values, self._pool.rows.T, strict=True):
+            scores += np.array([(name, value) in self._untried for value in values])[column]
+        return scores
 
 
 def _allowance(line: str) -> str:

@@ -228,6 +228,8 @@ class CrewRun:
             self._best = trial
         self._progress.measured(trial, self.count, self._best)
         reason = self._futility.add(trial) if key in self._new else None
+        if (doubts := self._futility.doubts()) is not None:
+            self._search.prefer(doubts)
         if reason is not None and all(trial.config == self._reference for trial in self._ledger.best):
             self._noted(reason)
             self._queue.give_up()
