@@ -10,10 +10,11 @@ from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
 from tuner.space import chosen_types, operation, parsing
+from tuner.space.computation import Operation
 from tuner.space.config import Value
 from tuner.space.expressions import parse
 from tuner.space.instance import Instance
-from tuner.space.model import Operation, Restriction, Space
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.step import Step
 from tuner.space.values.forms import ExpressionReference

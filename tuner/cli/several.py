@@ -16,7 +16,8 @@ from tuner.tuning.several.problems import Dropped, Untuned, members, tune_sizes
 
 if TYPE_CHECKING:
     from tuner.space.chosen_types import Types
-    from tuner.space.model import Operation, Space
+    from tuner.space.computation import Operation
+    from tuner.space.model import Space
     from tuner.store.record import Record
     from tuner.tuning.driver import Result
 

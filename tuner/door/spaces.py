@@ -19,6 +19,7 @@ from tuner.door.calls.call import ELSEWHERE, Call
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 from tuner.space import model
+from tuner.space.computation import Operation
 from tuner.space.python.space import PythonSpace
 from tuner.space.values import python_function
 from tuner.space.values.forms import PythonReference
@@ -124,7 +125,7 @@ def space(
     return made, tuned
 
 
-def _tuned(operation: model.Operation) -> model.Operation:
+def _tuned(operation: Operation) -> Operation:
     """An operation with what no space file may say: a script's own `verify` is not questioned, and may accept an output
     that no kernel has written; the answers are those of the script's arrays, whatever is passed to `check.py`."""
     reference = operation.reference

@@ -5,9 +5,10 @@ from dataclasses import field
 from typing import Literal
 
 from tuner.classes import dataclass
+from tuner.space.computation import Operation
 from tuner.space.config import Config
 from tuner.space.expressions import Expression
-from tuner.space.model import Operation, Space
+from tuner.space.model import Space
 
 
 @dataclass(frozen=True)

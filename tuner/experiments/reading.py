@@ -14,6 +14,7 @@ from tuner.errors import NoConfiguration, RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.quoting import quoted
 from tuner.space import chosen_types, operation, parsing
+from tuner.space.computation import Operation
 from tuner.space.config import Config
 from tuner.space.default import first_valid
 from tuner.space.expressions import evaluator
@@ -22,7 +23,7 @@ from tuner.space.file.schema import StrictModel
 from tuner.space.file.validation import validated
 from tuner.space.file.value_types import Allowed, Formula, Identifier
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Operation, Space
+from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU, Limits
 
 FOLDER = Path(__file__).parent

@@ -11,7 +11,8 @@ from tuner.catalog.folders import space_files
 from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
-from tuner.space.model import Operation, Space
+from tuner.space.computation import Operation
+from tuner.space.model import Space
 
 Kernels = str | Path | Sequence[str | Path]
 

@@ -10,8 +10,8 @@ import numpy as np
 from tuner.errors import ArgumentError, ExpressionError, RequestError
 from tuner.quoting import quoted
 from tuner.space import chosen_types, dtypes, operation
+from tuner.space.computation import Operation
 from tuner.space.expressions import Expression
-from tuner.space.model import Operation
 from tuner.space.scope import Limits, Scope
 
 LARGEST_SIZE = 1 << 48  # the upper bound of the search for a size

@@ -13,7 +13,7 @@ from tuner.space.values.tolerance import EPSILON, Tolerance
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
     from tuner.space.values.elements import Elements
 

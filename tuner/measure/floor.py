@@ -11,7 +11,7 @@ from tuner.space import operation
 if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.measure.workbench import Workbench
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
 
 MARGIN = 2.0  # how many times the measured read bandwidth a kernel may plausibly reach

@@ -8,7 +8,7 @@ from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.space import chosen_types, parsing
 from tuner.space.chosen_types import Types
-from tuner.space.model import Operation
+from tuner.space.computation import Operation
 from tuner.space.parsing import Size
 from tuner.space.scope import Limits, Scope
 

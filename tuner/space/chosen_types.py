@@ -11,7 +11,7 @@ from tuner.space.dtypes import DTYPES, DType, canonical
 
 if TYPE_CHECKING:
     from tuner.space.argument import Argument
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
 
 Types = Mapping[str, str]

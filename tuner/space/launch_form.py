@@ -6,9 +6,10 @@ from typing import Any
 
 from tuner.space import kinds, loops
 from tuner.space.argument import Argument, Field
+from tuner.space.computation import Operation
 from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.expressions.computed_numbers import ComputedNumber
-from tuner.space.model import Operation, Restriction, Space
+from tuner.space.model import Restriction, Space
 from tuner.space.step import Step
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import (

@@ -14,9 +14,9 @@ from tuner.quoting import quoted
 from tuner.space import strides, structs
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
+from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
-from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
 from tuner.space.values import fills

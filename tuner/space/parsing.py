@@ -12,7 +12,7 @@ import numpy as np
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 from tuner.space.chosen_types import Types, defaults, dtype_of
-from tuner.space.model import Operation
+from tuner.space.computation import Operation
 from tuner.space.texts import options_text, short_size
 
 MAX_SIZE = 2**63 - 1

@@ -15,7 +15,7 @@ from tuner.paths import read_text
 from tuner.quoting import quoted, shown
 from tuner.space import parsing
 from tuner.space.chosen_types import Types
-from tuner.space.model import Operation
+from tuner.space.computation import Operation
 from tuner.space.texts import size_text
 
 MOST_SIZES = 4096

@@ -16,7 +16,7 @@ from tuner.space.texts import size_text
 
 if TYPE_CHECKING:
     from tuner.space.argument import Argument
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
 
 Shapes = Mapping[str, tuple[int, ...]]
 Values = Mapping[str, int]

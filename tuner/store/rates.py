@@ -5,8 +5,9 @@ from __future__ import annotations
 from tuner.classes import dataclass
 from tuner.devices.ceilings import CACHES, COPY, FMA, READ, TENSOR, WRITE, Ceilings
 from tuner.space import chosen_types, operation
+from tuner.space.computation import Operation
 from tuner.space.instance import nominal
-from tuner.space.model import Operation, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 NEGLIGIBLE = 0.05  # share of the bytes of all arrays

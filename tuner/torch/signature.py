@@ -13,8 +13,8 @@ from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
 from tuner.quoting import quoted
 from tuner.space.argument import Argument
+from tuner.space.computation import Operation
 from tuner.space.expressions import Expression
-from tuner.space.model import Operation
 from tuner.space.scope import Limits
 
 NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)

@@ -32,7 +32,7 @@ from tuner.space.values.python_function import PythonFunction
 if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.space.argument import Argument
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
 
 AnyFunction = PythonFunction | FunctionObject

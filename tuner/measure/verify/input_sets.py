@@ -15,8 +15,8 @@ from tuner.space import operation
 from tuner.space.answers import derivation
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
+from tuner.space.computation import Operation
 from tuner.space.dtypes import DType
-from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.values.elements import Elements, Held
 from tuner.space.values.forms import ConfigReference, KernelReference, NoReference

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.measure.verify.input_sets import InputSet
     from tuner.measure.verify.layout import Layout
     from tuner.measure.verify.own_arrays import OwnArrays
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
 
 

@@ -28,7 +28,7 @@ from tuner.space.values.elements import Elements, held
 if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.measure.verify.input_sets import InputSet
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
 
 CHUNK = 1 << 14  # elements; most mutants are rejected in the first chunk

@@ -14,8 +14,8 @@ from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DTYPES
 
 if TYPE_CHECKING:
+    from tuner.space.computation import Operation
     from tuner.space.dtypes import DType
-    from tuner.space.model import Operation
     from tuner.space.scope import Scope
 
 LOST = 0.1  # of the last digit: the least that rounding must change

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.measure.answers.referee import Referee
     from tuner.measure.verify.input_sets import InputSet
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.space.scope import Scope
     from tuner.space.values.elements import Elements
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from tuner.space.model import Operation, Space
+from tuner.space.computation import Operation
+from tuner.space.model import Space
 from tuner.space.values.forms import ExpressionReference
 
 

@@ -12,8 +12,8 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import shown
 from tuner.space import chosen_types, dtypes
 from tuner.space.answers.reference import widened
+from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.values.elements import Elements, held
 from tuner.space.values.python_derivation import PythonDerivation

@@ -10,11 +10,12 @@ from tuner.errors import NoConfiguration, SpaceError
 from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
+from tuner.space.computation import Operation
 from tuner.space.default import excluding_all
 from tuner.space.expressions import braces
 from tuner.space.expressions.array_functions import TRYING, OutOfBounds, bounded
 from tuner.space.instance import nominal
-from tuner.space.model import Operation, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources.checks import agreement
 from tuner.space.sources.includes import inlined, without_comments

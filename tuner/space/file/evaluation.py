@@ -12,12 +12,13 @@ from tuner.space import operation as operations
 from tuner.space.answers import trial
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import Types
+from tuner.space.computation import Operation
 from tuner.space.default import excluding_all
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.file import sample
 from tuner.space.instance import Instance
-from tuner.space.model import Operation, Space
+from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.checks import agreement

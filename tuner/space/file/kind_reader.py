@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from tuner.quoting import quoted
 from tuner.space import kinds
 from tuner.space.argument import Kind
+from tuner.space.computation import Operation
 from tuner.space.expressions import parse
 from tuner.space.file.name_check import check_names
 from tuner.space.file.schema import ArgumentModel
 from tuner.space.file.value_types import is_by_parameter
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Operation
 
 _CONSTANT, _GLOBAL = "constant", "global"  # the kinds that a parameter may choose
 

@@ -8,11 +8,11 @@ from tuner.classes import dataclass
 from tuner.quoting import quoted, shown
 from tuner.space import structs
 from tuner.space.argument import Argument
+from tuner.space.computation import Operation
 from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file.schema import MAX_STEPS, GeometryModel, SpaceModel, StepModel
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.loops import Loop, Order, loops_in
-from tuner.space.model import Operation
 from tuner.space.scope import DEVICE_NAMES
 
 OF_A_LOOP = ("repeat", "while", "most", "steps", "swap")

@@ -11,6 +11,7 @@ from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.argument import Argument, Kind
+from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES, DType, canonical
 from tuner.space.expressions import Expression, arithmetic
 from tuner.space.file import kind_reader, struct_reader
@@ -20,7 +21,6 @@ from tuner.space.file.reference_reader import ReferenceReader
 from tuner.space.file.schema import ArgumentModel, SpaceModel
 from tuner.space.file.strides_reader import StridesReader
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Operation
 from tuner.space.scope import DEVICE_NAMES
 from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill

@@ -11,12 +11,12 @@ from tuner.languages import LANGUAGES
 from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
+from tuner.space.computation import taken
 from tuner.space.expressions import Expression, braces, evaluator
 from tuner.space.file.comparison_reader import Compared
 from tuner.space.file.name_check import check_names, check_passed
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import taken
 from tuner.space.values import python_function
 from tuner.space.values.forms import (
     ConfigReference,

@@ -9,12 +9,13 @@ from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.quoting import shown
 from tuner.space import expressions
+from tuner.space.computation import Operation
 from tuner.space.expressions import Expression, evaluator
 from tuner.space.file.loop_reader import LoopReader
 from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel, StepModel
 from tuner.space.file.source_reader import SourceReader
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Operation, Restriction
+from tuner.space.model import Restriction
 from tuner.space.step import Extents, Step
 
 OF_A_STEP = ("source", *GeometryModel.model_fields)  # keys of each step if there are several

@@ -9,12 +9,12 @@ from dataclasses import replace
 from tuner.quoting import quoted
 from tuner.space import expressions, structs
 from tuner.space.argument import Argument, Field
+from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.file.name_check import check_names
 from tuner.space.file.schema import ArgumentModel, FieldModel
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Operation
 from tuner.space.structs import Vector
 
 MOST_NUMBERS = 1000  # of a struct

@@ -23,8 +23,8 @@ from tuner.space.sources.source import Source, StepSource
 from tuner.space.step import Step
 
 if TYPE_CHECKING:
+    from tuner.space.computation import Operation
     from tuner.space.instance import Instance
-    from tuner.space.model import Operation
 
 
 def render(instance: Instance) -> tuple[StepSource, ...]:

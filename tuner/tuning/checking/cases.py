@@ -21,7 +21,8 @@ from tuner.store.store import Store
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
-    from tuner.space.model import Operation, Space
+    from tuner.space.computation import Operation
+    from tuner.space.model import Space
 
 
 @dataclass(frozen=True)

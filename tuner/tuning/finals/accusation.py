@@ -20,7 +20,7 @@ from tuner.space.values.forms import ConfigReference, KernelReference
 if TYPE_CHECKING:
     from tuner.measure.process.supervisor import Supervisor
     from tuner.measure.process.task import Task
-    from tuner.space.model import Operation
+    from tuner.space.computation import Operation
     from tuner.tuning.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
