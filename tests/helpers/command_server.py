@@ -147,7 +147,7 @@ def fork_a_server() -> None:
         finally:
             os._exit(0)
     theirs.close()
-    child.serve_with(child.ServerEnd(control, Forked(pid)), environment)
+    child._servers[child._key(environment)] = child.ServerEnd(control, Forked(pid))
 
 
 def main() -> None:

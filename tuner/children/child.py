@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from tuner import paths
 from tuner.children import fork_server
@@ -142,23 +142,10 @@ def prepare(environment: Mapping[str, str], modules: Sequence[str]) -> None:
     _server(environment).send({"meanwhile": list(modules)}, [])
 
 
-class ServerProcess(Protocol):
-    """What a fork server's process must have of `subprocess.Popen`."""
-
-    def poll(self) -> int | None:
-        """The exit status; None while it runs."""
-
-    def kill(self) -> None:
-        """End it."""
-
-    def wait(self) -> int:
-        """Wait for the end and return the exit status."""
-
-
 class ServerEnd:
     """This process's end of a fork server: the socket `control`, and the process."""
 
-    def __init__(self, control: socket.socket, process: ServerProcess) -> None:
+    def __init__(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._sending = threading.Lock()
         self._control, self._process = control, process
         atexit.register(self.close)
@@ -197,11 +184,6 @@ def _server(environment: Mapping[str, str]) -> ServerEnd:
         if server is None or not server.is_alive():
             server = _servers[key] = _start(dict(key[0]))
         return server
-
-
-def serve_with(server: ServerEnd, environment: Mapping[str, str]) -> None:
-    """Take this one as the fork server for children with this environment."""
-    _servers[_key(environment)] = server
 
 
 def _key(environment: Mapping[str, str]) -> tuple[frozenset[tuple[str, str]], frozenset[int]]:

@@ -13,6 +13,7 @@ from tuner.quoting import shown
 from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
+    from tuner.report.findings import Findings
     from tuner.report.subject import Subject
 
 
@@ -81,15 +82,21 @@ def write(
             listener.begun(f"drawing {file.name}", prefix="")
             is_page = suffix == ".html"
             write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
+    lines = [*_lines(study, findings), *([str(file)] if file else [])]
+    output.answer(as_json, {"file": file and str(file), **findings.to_json()}, "\n".join(lines))
+
+
+def _lines(study: Subject, findings: Findings) -> list[str]:
+    """The first lines of the page, and a table of the configurations that are tied."""
+    from tuner.report.pages import study_page
+
     title = f"{study.kernel} at {study.problem_text} on {study.recording.device}"
     lines = [title, *study_page.result(findings), *findings.notes]
     if findings.ties:
         finalists = [(row, study.finalists[row]) for row in findings.ties]
         rows = [[f"{f.time_ms:.4g}", f"{f.spread:.1%}", config_text(study.config(row))] for row, f in finalists]
         lines.append(output.table(("ms", "spread", "tied, by their times in the finals"), rows))
-    output.answer(
-        as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, *([str(file)] if file else [])])
-    )
+    return lines
 
 
 def _measured(study: Subject, storage: str | None) -> Subject:

@@ -189,24 +189,7 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
         {"name": str(each.path), "sha256": each.sha256, "space": launch_form.to_json(own)}
         for each, own in named.values()  # one that is named twice is judged once
     ]
-    shares = [asked[place :: len(names)] for place in range(len(names))]
-    working = [(name, share) for name, share in zip(names, shares, strict=True) if share]
-    judges = [Process(JUDGE, beforehand=BEFOREHAND) for _ in working]
-    try:
-        with ThreadPoolExecutor(len(working)) as pool:
-            jobs = [
-                pool.submit(_judged, judge, {**task, "device": name}, share, space, noted)
-                for judge, (name, share) in zip(judges, working, strict=True)
-            ]
-            try:
-                results = [job.result() for job in jobs]
-            except BaseException:
-                for judge in judges:  # else the others would go on to their ends
-                    judge.stop()
-                raise
-    finally:
-        for judge in judges:
-            judge.close()
+    results = _in_parallel(task, names, asked, space, noted)
     verdicts = {(each.candidate, each.sha256): each for _, found in results for each in found}
     ordered = [verdicts[str(each.path), each.sha256] for each in candidates]
     receipt = {
@@ -221,6 +204,34 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
         "verdicts": [each.to_json() for each in ordered],
     }
     return Verdicts(ordered, receipt)
+
+
+def _in_parallel(
+    task: dict[str, Any],
+    names: Sequence[str],
+    asked: Sequence[dict[str, Any]],
+    space: Space,
+    noted: Callable[[str], None],
+) -> list[tuple[dict[str, Any], list[CandidateVerdict]]]:
+    """What the judge on each device says of itself, and its verdicts on its share of the candidates."""
+    shares = [asked[place :: len(names)] for place in range(len(names))]
+    working = [(name, share) for name, share in zip(names, shares, strict=True) if share]
+    judges = [Process(JUDGE, beforehand=BEFOREHAND) for _ in working]
+    try:
+        with ThreadPoolExecutor(len(working)) as pool:
+            jobs = [
+                pool.submit(_judged, judge, {**task, "device": name}, share, space, noted)
+                for judge, (name, share) in zip(judges, working, strict=True)
+            ]
+            try:
+                return [job.result() for job in jobs]
+            except BaseException:
+                for judge in judges:  # else the others would go on to their ends
+                    judge.stop()
+                raise
+    finally:
+        for judge in judges:
+            judge.close()
 
 
 def _judged(

@@ -34,11 +34,6 @@ def to_json(space: Space, options: Mapping[str, float] | None = None) -> dict[st
     options: the only ones, as the kernel gets them, for which configurations will be valid by the functions of a space
         in Python.
     """
-    op = space.operation
-
-    def texts(expressions: tuple[Expression, ...]) -> list[str]:
-        return [e.text for e in expressions]
-
     return {
         "version": VERSION,
         "name": space.name,
@@ -60,39 +55,46 @@ def to_json(space: Space, options: Mapping[str, float] | None = None) -> dict[st
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
         "include": [str(folder) for folder in space.include],
-        "operation": {
-            "sizes": dict(op.sizes),
-            "options": dict(op.options),
-            "extent": texts(op.extent),
-            "arguments": [
-                [
-                    a.name,
-                    a.dtype,
-                    None if a.shape is None else texts(a.shape),
-                    a.role,
-                    texts(a.value),
-                    _fill_data(a.fill),
-                    a.kind and kinds.to_json(a.kind),
-                    a.zeroed,
-                    texts(a.strides),
-                    [_field_data(field) for field in a.fields],
-                    a.compared,
-                ]
-                for a in op.arguments
-            ],
-            "reference": _reference_data(op.reference),
-            "tolerance": {
-                name: {term: e.text for term, e in tolerance.terms.items()} for name, tolerance in op.tolerance.items()
-            },
-            "flops": op.flops and op.flops.text,
-            "bytes": op.bytes and op.bytes.text,
-            "library": op.library,
-            "derive": {name: _derivation_data(e) for name, e in op.derive.items()},
-            "accept": list(op.accept),
-            "types": {name: list(allowed) for name, allowed in op.types.items()},
-            "loop_names": sorted(op.loop_names),
-            "also": op.also and _function_data(op.also),
+        "operation": _operation_data(space.operation),
+    }
+
+
+def _operation_data(op: Operation) -> dict[str, Any]:
+    def texts(expressions: tuple[Expression, ...]) -> list[str]:
+        return [e.text for e in expressions]
+
+    return {
+        "sizes": dict(op.sizes),
+        "options": dict(op.options),
+        "extent": texts(op.extent),
+        "arguments": [
+            [
+                a.name,
+                a.dtype,
+                None if a.shape is None else texts(a.shape),
+                a.role,
+                texts(a.value),
+                _fill_data(a.fill),
+                a.kind and kinds.to_json(a.kind),
+                a.zeroed,
+                texts(a.strides),
+                [_field_data(field) for field in a.fields],
+                a.compared,
+            ]
+            for a in op.arguments
+        ],
+        "reference": _reference_data(op.reference),
+        "tolerance": {
+            name: {term: e.text for term, e in tolerance.terms.items()} for name, tolerance in op.tolerance.items()
         },
+        "flops": op.flops and op.flops.text,
+        "bytes": op.bytes and op.bytes.text,
+        "library": op.library,
+        "derive": {name: _derivation_data(e) for name, e in op.derive.items()},
+        "accept": list(op.accept),
+        "types": {name: list(allowed) for name, allowed in op.types.items()},
+        "loop_names": sorted(op.loop_names),
+        "also": op.also and _function_data(op.also),
     }
 
 
@@ -266,15 +268,36 @@ def _three(texts: list[str]) -> tuple[Expression, Expression, Expression]:
 
 def from_json(data: Mapping[str, Any]) -> Space:
     """The Space that `to_json` wrote. Parses, and so checks, every expression again."""
-    op = data["operation"]
+    return Space(
+        name=data["name"],
+        title=data["title"],
+        operation=_operation(data["operation"]),
+        steps=tuple(_step(step) for step in data["steps"]),
+        languages=tuple(data["languages"]),
+        parameters={name: tuple(values) for name, values in data["parameters"].items()},
+        restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
+        derived={name: _derived(each) for name, each in data["derived"].items()},
+        default=data["default"],
+        compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
+        compiler=data["compiler"],
+        returns_time=data["returns_time"],
+        generated=data["generated"] and Path(data["generated"]),
+        alignment=data["alignment"],
+        source_note=data["source_note"],
+        files=tuple(Path(file) for file in data["files"]),
+        include=tuple(Path(folder) for folder in data["include"]),
+        order=loops.from_json(data["order"]),
+    )
 
+
+def _operation(op: Mapping[str, Any]) -> Operation:
     def expressions(texts: list[str]) -> tuple[Expression, ...]:
         return tuple(parse(text) for text in texts)
 
     def optional(text: str | None) -> Expression | None:
         return None if text is None else parse(text)
 
-    operation = Operation(
+    return Operation(
         sizes=op["sizes"],
         options=op["options"],
         extent=expressions(op["extent"]),
@@ -307,24 +330,4 @@ def from_json(data: Mapping[str, Any]) -> Space:
         types={name: tuple(allowed) for name, allowed in op["types"].items()},
         loop_names=frozenset(op["loop_names"]),
         also=PythonFunction(Path(op["also"]["file"]), op["also"]["name"]) if op.get("also") else None,
-    )
-    return Space(
-        name=data["name"],
-        title=data["title"],
-        operation=operation,
-        steps=tuple(_step(step) for step in data["steps"]),
-        languages=tuple(data["languages"]),
-        parameters={name: tuple(values) for name, values in data["parameters"].items()},
-        restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
-        derived={name: _derived(each) for name, each in data["derived"].items()},
-        default=data["default"],
-        compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
-        compiler=data["compiler"],
-        returns_time=data["returns_time"],
-        generated=data["generated"] and Path(data["generated"]),
-        alignment=data["alignment"],
-        source_note=data["source_note"],
-        files=tuple(Path(file) for file in data["files"]),
-        include=tuple(Path(folder) for folder in data["include"]),
-        order=loops.from_json(data["order"]),
     )

@@ -25,7 +25,7 @@ from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.tuning.crew.crews import Crews
-from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.exploration import Exploration, Progress, explored
 from tuner.tuning.finals import accusation, summary
 from tuner.tuning.finals.selection import Selection, select
 from tuner.tuning.finals.summary import Failures, Point, Summary
@@ -128,34 +128,17 @@ def tune_with(
         same_bits = search.preference.same_bits
         about = search.signature, search.ceilings, "" if same_bits is None else same_bits.name
         record = summary.record(crew.lead, selection, search_summary, ledger, *about)
-    doubts = [*summary.doubts(record, crew.device)] if record else []
-    if configs is None:
-        doubts += _dead_parameters(checked.task.space, crew.scope, crew.device, search.trials)
-    if slow := summary.slow_derivation(checked.task.space, search.trials):
-        doubts.append(slow)
+    task = checked.task
+    doubts = _doubts(search, task.space, record, is_search=configs is None)
     for doubt in doubts:
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
         progress.noted(summary.not_sustained(record))
     for conclusion in record.conclusions if record else ():
         progress.noted(conclusion)
-    task = checked.task
-
-    rejections = rejected.Rejections(Query.of(task.space, crew.scope, crew.device))  # of all runs
-
-    def competes(old: Record) -> bool:
-        is_wrong = rejections.reason(old.config) is not None
-        has_lost = request.method.objectives[0] == "time" and any(
-            finalist.trial.config == old.config for finalist in selection.finalists[1:]
-        )  # against times of the same rounds, so that its stored time no longer counts
-        has_other_bits = search.preference.same_bits is not None and not _has_same_bits(old, record)
-        is_out = request.fresh or is_wrong or has_lost or has_other_bits
-        return not is_out and task.space.valid(old.config, crew.scope)
-
     stored, kept = False, None
-    if record is not None and search.is_lasting and not (stored := checked.store.add(record, competes, NOISE)):
-        stored_records = Store.of(task.space, request.results).records  # another process may have changed them
-        kept = next((old for old in stored_records if old.key == record.key), None)
+    if record is not None and search.is_lasting:
+        stored, kept = _stored(checked, search, selection, record)
     if record is not None and search.is_lasting and configs is None and request.log and record.is_plain:
         _keep_log(task.space, record, search.trials, request.results, progress)
     return Result(
@@ -177,6 +160,38 @@ def tune_with(
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
         kept=kept,
     )
+
+
+def _doubts(search: Exploration, space: Space, record: Record | None, *, is_search: bool) -> list[str]:
+    """What makes a result doubtful. Parameters without effect show only in a search."""
+    crew = search.crew
+    found = [*summary.doubts(record, crew.device)] if record else []
+    if is_search:
+        found += _dead_parameters(space, crew.scope, crew.device, search.trials)
+    slow = summary.slow_derivation(space, search.trials)
+    return [*found, slow] if slow else found
+
+
+def _stored(
+    checked: CheckedRequest, search: Exploration, selection: Selection, record: Record
+) -> tuple[bool, Record | None]:
+    """Store a record, unless an earlier one is better. Returns whether it was stored, and the earlier one."""
+    request, space, crew = checked.request, checked.task.space, search.crew
+    rejections = rejected.Rejections(Query.of(space, crew.scope, crew.device))  # of all runs
+
+    def competes(old: Record) -> bool:
+        is_wrong = rejections.reason(old.config) is not None
+        has_lost = request.method.objectives[0] == "time" and any(
+            finalist.trial.config == old.config for finalist in selection.finalists[1:]
+        )  # against times of the same rounds, so that its stored time no longer counts
+        has_other_bits = search.preference.same_bits is not None and not _has_same_bits(old, record)
+        is_out = request.fresh or is_wrong or has_lost or has_other_bits
+        return not is_out and space.valid(old.config, crew.scope)
+
+    if checked.store.add(record, competes, NOISE):
+        return True, None
+    stored_records = Store.of(space, request.results).records  # another process may have changed them
+    return False, next((old for old in stored_records if old.key == record.key), None)
 
 
 def _keep_log(space: Space, record: Record, trials: Sequence[Trial], results: Path | None, progress: Progress) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,12 +12,13 @@ from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL, SIZE, TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tuner.space.argument import Argument
     from tuner.space.expressions import Expression
     from tuner.space.loops import Order
     from tuner.space.model import Space
+    from tuner.space.scope import Limits, Scope
     from tuner.space.step import Step
 
 
@@ -36,30 +38,19 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
 
     Example: tune show sgemm/06_tiled 4096
     """
-    from tuner import devices
     from tuner.catalog import catalog
     from tuner.errors import NoConfiguration
     from tuner.search.listing import listed
     from tuner.space import chosen_types, loops, parsing
     from tuner.space.chosen import common
-    from tuner.space.default import excluding_all, first_valid
-    from tuner.space.scope import COMMON_GPU
+    from tuner.space.default import first_valid
     from tuner.space.texts import size_text, types_text
 
     space = catalog.load(kernel)
     op = space.operation
     chosen = chosen_types.parse(types, op)
     sizes = parsing.parse_size(common(op) if size is None else size, op, chosen)
-    if device is None and not any(map(devices.count, devices.kinds_of(space))):
-        language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
-        able = (gpu for gpu in gpus if not excluding_all(space, op.scope(sizes, op.options, language, gpu, chosen)))
-        limits = next(able, COMMON_GPU)
-        counted_for = "a common GPU" if limits == COMMON_GPU else f"a GPU of capability {limits.compute_capability}"
-    else:
-        local_device = devices.open_device(devices.for_space(space, device))
-        counted_for, language, limits = local_device.name, local_device.language, local_device.limits
-        local_device.close()
-    scope = op.scope(sizes, op.options, language, limits, chosen)
+    counted_for, scope = _counted_for(space, device, functools.partial(op.scope, sizes, op.options, types=chosen))
     pool = None
     with contextlib.suppress(NoConfiguration):
         pool = listed(space, scope)
@@ -99,6 +90,23 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
     output.answer(as_json, data, "\n".join(lines))
+
+
+def _counted_for(space: Space, device: str | None, scope_of: Callable[[str, Limits], Scope]) -> tuple[str, Scope]:
+    """For which device configurations are counted, and the scope there."""
+    from tuner import devices
+    from tuner.space.default import excluding_all
+    from tuner.space.scope import COMMON_GPU
+
+    if device is None and not any(map(devices.count, devices.kinds_of(space))):
+        scopes = [scope_of(space.languages[0], gpu) for gpu in (COMMON_GPU, *devices.common_limits())]
+        scope = next((each for each in scopes if not excluding_all(space, each)), scopes[0])
+        is_common = scope.limits == COMMON_GPU
+        return "a common GPU" if is_common else f"a GPU of capability {scope.limits.compute_capability}", scope
+    opened = devices.open_device(devices.for_space(space, device))
+    counted_for, scope = opened.name, scope_of(opened.language, opened.limits)
+    opened.close()
+    return counted_for, scope
 
 
 def _step(step: Step) -> dict[str, Any]:

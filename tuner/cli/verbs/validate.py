@@ -1,13 +1,19 @@
 """`tune validate`: check a space file."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON, TYPES
+
+if TYPE_CHECKING:
+    from tuner.space.model import Space
+    from tuner.space.scope import Scope
 
 
 @click.command()
@@ -43,17 +49,18 @@ def command(
 
     gpus = (COMMON_GPU, *devices.common_limits())
     space, scope, evaluation = reader.evaluate(file, size, types, gpus)
-    count, tried = len(space.parameters), evaluation.configurations
+    count, tried, capability = len(space.parameters), evaluation.configurations, scope.limits.compute_capability
     data: dict[str, Any] = {
         "file": str(file),
         "valid": True,
         "kernel": kernel_names.of(file),
         "parameters": count,
         "tried": tried,
+        "size": scope.sizes,
+        "types": scope.types,
+        "compute_capability": capability,
+        "reference": space.operation.reference.kind,
     }
-    capability = scope.limits.compute_capability
-    data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
-    data["reference"] = space.operation.reference.kind
     evaluated = "none of the configurations tried is valid"
     if tried:
         evaluated = f"evaluated for {output.counted(tried, 'configuration')}"
@@ -75,17 +82,21 @@ def command(
         samples = sample_build.samples(space, scope)
         data["builds"] = [asdict(sample) for sample in samples]
         lines += map(str, samples)
-        for sample in samples:
-            dead = [f"{file}: {message} ({sample.kind})" for message in sample.dead]
-            data["warnings"] += dead
-            for message in dead:
-                output.say(f"warning: {message}")
+        dead = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.dead]
+        data["warnings"] += dead
+        for message in dead:
+            output.say(f"warning: {message}")
     if show_source:
-        from tuner.space.default import first_valid
-        from tuner.space.instance import Instance
-        from tuner.space.sources import rendering
-
-        steps = rendering.render(Instance(space, first_valid(space, scope), scope))
-        data["sources"] = list(dict.fromkeys(step.source.text for step in steps))
+        data["sources"] = _sources(space, scope)
         lines += data["sources"]
     output.answer(as_json, data, "\n".join(lines))
+
+
+def _sources(space: Space, scope: Scope) -> list[str]:
+    """The texts that are compiled for the default configuration."""
+    from tuner.space.default import first_valid
+    from tuner.space.instance import Instance
+    from tuner.space.sources import rendering
+
+    steps = rendering.render(Instance(space, first_valid(space, scope), scope))
+    return list(dict.fromkeys(step.source.text for step in steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
@@ -54,15 +54,7 @@ class OperationReader:
         """The operation of a kernel in these languages. Raises SpaceError for the first error."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
-        reserved = {*DEVICE_NAMES, *arithmetic.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
-        for name in (*op.sizes, *op.options):
-            if name in reserved:
-                where = "sizes" if name in op.sizes else "options"
-                raise shared.error((*prefix, where, name), "this name is taken; choose another")
-        for name, size in op.sizes.items():
-            if size is not None and size < 1:
-                hint = f"a size must be at least 1; if an argument is always {size}, give it `value: {size}`"
-                raise shared.error((*prefix, "sizes", name), f"{size}: {hint}")
+        self._check_sizes()
         self._check_types()
         has_own_arguments = model.arguments is not None
         document, place = (self.document, ("arguments",)) if has_own_arguments else (shared, (*prefix, "arguments"))
@@ -115,6 +107,17 @@ class OperationReader:
         kind_reader.check(document, arguments_place, operation, languages)
         struct_reader.check(document, arguments_place, operation, languages)
         return operation
+
+    def _check_sizes(self) -> None:
+        op, reserved = self.model.operation, {*DEVICE_NAMES, *arithmetic.FUNCTIONS}
+        for name in (*op.sizes, *op.options):
+            if name in reserved or (name in op.sizes and name in op.options):
+                where = "sizes" if name in op.sizes else "options"
+                raise self.shared.error((*self.prefix, where, name), "this name is taken; choose another")
+        for name, size in op.sizes.items():
+            if size is not None and size < 1:
+                hint = f"a size must be at least 1; if an argument is always {size}, give it `value: {size}`"
+                raise self.shared.error((*self.prefix, "sizes", name), f"{size}: {hint}")
 
     def _also(self, document: Document, where: Where) -> PythonFunction | None:
         given = self.model.operation.also
@@ -252,22 +255,7 @@ class OperationReader:
         for expression in value:
             check_names(document, (*where, "value"), expression, names)
         if model.value is not None:
-            extents = [extent.text for extent in model.shape or []]
-            if kind is not None:
-                raise document.error(
-                    (*where, "value"),
-                    f"{model.name}: `kind: {kind.name}` allows no `value`; let the caller pass it, or write it "
-                    "in the source",
-                )
-            if model.role not in ("in", None):
-                raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
-            if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
-                form = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
-                raise document.error(
-                    (*where, "value"),
-                    f"{len(value)} values; {model.name} is {form}: write one for each element, and the shape as "
-                    "numbers",
-                )
+            self._check_values(document, where, model, kind, value)
         shape = None if model.shape is None else tuple(model.shape)
         is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
         fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
@@ -278,6 +266,27 @@ class OperationReader:
             model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides,
             compared=model.compared,
         )  # fmt: skip
+
+    @staticmethod
+    def _check_values(
+        document: Document, where: Where, model: ArgumentModel, kind: Kind | None, value: Sequence[Expression]
+    ) -> None:
+        """Raise SpaceError for values that an argument cannot have."""
+        extents = [extent.text for extent in model.shape or []]
+        if kind is not None:
+            raise document.error(
+                (*where, "value"),
+                f"{model.name}: `kind: {kind.name}` allows no `value`; let the caller pass it, or write it in the "
+                "source",
+            )
+        if model.role not in ("in", None):
+            raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
+        if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
+            form = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
+            raise document.error(
+                (*where, "value"),
+                f"{len(value)} values; {model.name} is {form}: write one for each element, and the shape as numbers",
+            )
 
     def _check_extent(
         self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
