@@ -69,23 +69,7 @@ def space(
     Raises RequestError for what is not supported, and SpaceError for what a space cannot say.
     """
     grid = geometry.grid(call)
-    reference: Any = "none"
-    if answers:
-        for each, content in answers.items():
-            np.save(folder / f"{each}.answer.npy", content)
-        (folder / "check.py").write_text(CHECK.format(names=sorted(answers)), encoding="utf-8")
-        reference = {"python": "check.py:expected"}
-    if derive is not None:
-        reference = dict.fromkeys(derive, 1)
-    compared = {*answers, *_judged(derive or {}, folder)}
-    declared = [
-        each.declared(folder, _role(each, answers, frozenset(poisoned)), each.name in compared) for each in arguments
-    ]
-    operation: dict[str, Any] = {"sizes": grid.sizes, "arguments": declared, "reference": reference}
-    if derive is not None:
-        operation |= {"derive": derive, "accept": MUTANTS}
-    if answers:
-        operation |= {"tolerance": {"atol": atol, "rtol": RELATIVE}, "accept": MUTANTS}
+    operation = _operation(grid.sizes, arguments, answers, derive, atol, frozenset(poisoned), folder)
     has_grid = call.language != "c"
     computed = grid.computed if has_grid else {}
     options, include = compiler_options.of(call)
@@ -123,6 +107,34 @@ def space(
         generated = generated_sources.written(call, made.model, _source, folder)
         return made, replace(tuned, generated=generated)
     return made, tuned
+
+
+def _operation(
+    sizes: Mapping[str, int],
+    arguments: Sequence[ScriptArgument],
+    answers: Mapping[str, Array],
+    derive: Mapping[str, Any] | None,
+    atol: float,
+    poisoned: frozenset[str],
+    folder: Path,
+) -> dict[str, Any]:
+    """The `operation:` of a call, whose answers it writes to the folder. The arguments are those of `space`."""
+    reference: Any = "none"
+    if answers:
+        for each, content in answers.items():
+            np.save(folder / f"{each}.answer.npy", content)
+        (folder / "check.py").write_text(CHECK.format(names=sorted(answers)), encoding="utf-8")
+        reference = {"python": "check.py:expected"}
+    if derive is not None:
+        reference = dict.fromkeys(derive, 1)
+    compared = {*answers, *_judged(derive or {}, folder)}
+    declared = [each.declared(folder, _role(each, answers, poisoned), each.name in compared) for each in arguments]
+    operation: dict[str, Any] = {"sizes": sizes, "arguments": declared, "reference": reference}
+    if derive is not None:
+        operation |= {"derive": derive, "accept": MUTANTS}
+    if answers:
+        operation |= {"tolerance": {"atol": atol, "rtol": RELATIVE}, "accept": MUTANTS}
+    return operation
 
 
 def _tuned(operation: Operation) -> Operation:
