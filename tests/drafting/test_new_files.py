@@ -417,6 +417,7 @@ def test_kernels_that_macros_make_are_found_by_the_names_that_the_compiler_gets(
             int i = get_group_id(0) * BLOCK + get_local_id(0); if (i < n) y[i] = x[i] op x[i]; }
     KERNELS(REAL, sum, +)
     KERNELS(int, product, *)
+    #define TWICE(a) TWICE(a##a) TWICE(a##a)
     __kernel void JOIN(less, REAL)(__global REAL *y, int n) { if (get_global_id(0) < n) y[get_global_id(0)] -= 1; }
     """
     data, text = drafted(tmp_path, tune, code, "--entry", "sum_float", name="f.cl")
@@ -432,3 +433,6 @@ def test_kernels_that_macros_make_are_found_by_the_names_that_the_compiler_gets(
     (tmp_path / "f.yaml").write_text(answered.replace("sum_float", "sum_double"))
     error = tune("validate", tmp_path / "f.yaml", "100").err
     assert "has no entry point 'sum_double'; it defines less_float, product_int, sum_float" in error
+    endless = tmp_path / "g.cl"
+    endless.write_text(f"{code}TWICE(x)\n__kernel void plain(__global float *y) {{ y[0] = 1; }}\n")
+    assert tune("new", endless, "--entry", "plain").status == 0, "then macros stay as they are"

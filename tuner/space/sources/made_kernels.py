@@ -5,6 +5,7 @@ All other macros stay, because they may be parameters. Directives and #undef are
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -29,6 +30,7 @@ class _TooLong(Exception):
     """The text grows beyond MOST_LETTERS, or macros expand without end."""
 
 
+@functools.lru_cache(maxsize=8)
 def written_out(code: str) -> str:
     """`code`, without comments, with the macros expanded that make kernels or join names."""
     if "define" not in code or not (_KERNEL.search(code) and re.search(r"##|\\\n", code)):
