@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,10 +17,17 @@ from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device, DeviceInfo
 from tuner.measure.process import attempts
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.results import Outcome
 from tuner.measure.timing.clock import MIN_ROUNDS
 from tuner.tuning import driver, exploration
 from tuner.tuning.finals import final_round
+from tuner.tuning.finals.entrants import Entrants
+from tuner.tuning.finals.final_round import FinalRound
+from tuner.tuning.finals.preference import NO_PREFERENCE
 from tuner.tuning.finals.runners_up import runners_up
+from tuner.tuning.ledger.ledger import Ledger
+from tuner.tuning.ledger.trial import Trial
 
 pytestmark = pytest.mark.usefixtures("whole_finals")
 
@@ -40,6 +50,22 @@ def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals
     assert record["default_spread"] is not None, "far slower, and yet measured in turns: its rounds are short"
     gain = f"{record['default_ms'] / record['time_ms']:.2f} x as fast as the default ({record['default_ms']:.4g} ms"
     assert f"{gain}, spread {record['default_spread']:.1%})" in tune("best", file, "8").out
+
+
+def test_what_had_the_shortest_run_of_the_search_is_a_finalist_on_a_processor_whatever_its_name(
+    stage: Stage, host: Device
+) -> None:
+    """As where another program interrupted all runs but one. The rule prefers the names of 33 others."""
+    space = catalog.load(str(stage(c_kernel("short", MULTIPLY), "short", f"{{v: {[*range(40)]}}}")))
+    times = {v: (1.0,) * 7 if v < 5 else (1.5,) * 7 for v in range(39)} | {39: (0.9, *(3.0,) * 6)}
+    trials = [Trial({"v": v}, Outcome(times=own), (median(own),)) for v, own in times.items()]
+    ledger = cast(Ledger, SimpleNamespace(best=trials, trials=trials))
+    task = SimpleNamespace(space=space, method=SimpleNamespace(objectives=("time",)))
+    scope, device = scope_of(space, host, "8"), SimpleNamespace(on_processor=True)
+    worker = cast(Supervisor, SimpleNamespace(task=task, scope=scope, device=device))
+    entrants = Entrants(worker, ledger, cast(FinalRound, None), None, NO_PREFERENCE)
+    ranked = [trial.config["v"] for trial in entrants.ranked()]
+    assert (len(ranked), ranked[:6]) == (20, [0, 1, 2, 3, 4, 39])
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ NEAR = 0.02  # relative difference of two times of a search that the finals may 
 # of the best configurations. Where its process has its memory, or two threads on one core, may lengthen all its runs:
 # these take twice as long, which noise may exceed.
 MOST_TIED_ON_PROCESSOR, NEAR_ON_PROCESSOR = 15, 1.25
+MOST_SHORT = 3  # of these: those with the shortest runs, which nothing disturbed. The rule prefers the others
 MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 # On a processor, other programs and the system's scheduler may lengthen all runs of a configuration by so much, mostly
 # because two of its threads share a core. So up to MOST_LOOKED_AT, those that the rule prefers, get a second look.
@@ -97,8 +98,8 @@ class Entrants:
 
     def ranked(self) -> list[Trial]:
         """The FINALISTS best trials, and up to MOST_TIED others that are as good in the search, those that the rule
-        prefers; of several objectives, the non-dominated trials. There are fewer others where a round would take longer
-        than ROUND_MS."""
+        prefers, and on a processor those with the shortest runs; of several objectives, the non-dominated trials. There
+        are fewer others where a round would take longer than ROUND_MS."""
         objectives = self._worker.task.method.objectives
         if len(objectives) > 1:
             return _front(list(self.best()))
@@ -108,11 +109,18 @@ class Entrants:
             return _promising(first, first)
         if objectives != ("time",):
             return first
-        most = MOST_TIED_ON_PROCESSOR if self._on_processor else MOST_TIED
-        near = sorted((trial for trial in rest if self._is_near(trial, first[0])), key=self.rule.rank)[:most]
+        near = self._near(first, rest)
         while near and sum(trial.time_ms or 0.0 for trial in (*first, *near)) > ROUND_MS:
             near.pop()
         return [*first, *near]
+
+    def _near(self, first: Sequence[Trial], rest: Sequence[Trial]) -> list[Trial]:
+        """Those of `rest` that the search's times do not separate from the first of `first`, as many as may enter."""
+        near = sorted((trial for trial in rest if self._is_near(trial, first[0])), key=self.rule.rank)
+        if not self._on_processor:
+            return near[:MOST_TIED]
+        shortest = sorted(near, key=lambda trial: min(trial.outcome.times))[:MOST_SHORT]
+        return [*shortest, *(trial for trial in near if trial not in shortest)][:MOST_TIED_ON_PROCESSOR]
 
     def beside(self, ranked: Sequence[Trial]) -> list[Trial]:
         """The trials of the default and of the record that is there, if they are not among `ranked`.
