@@ -96,6 +96,7 @@ class Bench:
             self.workbench = Workbench(device, space, self.scope, cache=cache, predecessor=predecessor, like=like)
             self._skipped_mutants = mutants.check(space.operation, self.scope, self.workbench.inputs)
             self._precision = self.workbench.check_precision()
+            self._sight = self.workbench.check_sight()
         except SpaceError as error:
             raise SpaceError(_with_file(str(error), space)) from None
         self._options_bench: Workbench | None = None  # the same arrays, with other values of the options
@@ -288,7 +289,7 @@ class Bench:
                 finals,
                 launch_ms=self.launch_ms() if finals.shortest_ms < SHORT_MS else None,
                 input_sets=self.workbench.set_count,
-                skipped_mutants=[*self._skipped_mutants, *self._precision.untried],
+                skipped_mutants=[*self._skipped_mutants, *self._precision.untried, *self._sight.skipped],
                 accepted_mutants=self._precision.accepted,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +51,10 @@ class Bound:
     def most_wrong(self, count: int) -> int:
         """How many of `count` elements may exceed their bound."""
         return int(self.wrong * count)
+
+    def scaled(self, factor: float) -> Bound:
+        """The bound of errors that are so many times as large."""
+        return replace(self, atol=factor * self.atol, rtol=factor * self.rtol, ulp=factor * self.ulp)
 
     def limits(self, answers: Array) -> Array | float:
         """The largest allowed error of each element, given its answer."""

@@ -9,7 +9,8 @@ from typing import Any, Self
 from tuner.devices.base import Buffer, Device, Library
 from tuner.measure.answers.referee import Referee
 from tuner.measure.kernels.bench_kernels import BenchKernels
-from tuner.measure.verify import input_sets, precision, problems, strided
+from tuner.measure.verify import blindness, input_sets, precision, problems, strided
+from tuner.measure.verify.blindness import Sight
 from tuner.measure.verify.input_sets import InputSet
 from tuner.measure.verify.layout import Layout
 from tuner.space import operation
@@ -35,6 +36,7 @@ class ProblemArrays:
     _drawn: int  # input sets drawn so far; the next one has this seed
     _held_back: Layout | None = None  # an input set that no kernel has seen
     _precision: precision.PrecisionVerdict | None = None
+    _sight: Sight | None = None
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class ProblemArrays:
         elif predecessor is not None:
             self.buffers, self._kernels, self._layouts = predecessor.buffers, predecessor._kernels, predecessor._layouts
             self._held_back, self._precision = predecessor._held_back, predecessor._precision
+            self._sight = predecessor._sight
         else:
             self._draw(like._layouts[0] if like is not None else None)
         self._set_names = ["".join([str(layout.inputs.seed), *words]) for layout in self._layouts]
@@ -136,11 +139,19 @@ class ProblemArrays:
             self._precision = precision.check(self._referee, self.nominal, self.inputs)
         return self._precision
 
+    def check_sight(self) -> Sight:
+        """Return what verification cannot see on the first input set (see `blindness.check`); as `check_precision`."""
+        if self._sight is None:
+            self._sight = blindness.check(self._referee, self.scope, self.inputs)
+        return self._sight
+
     @property
     def missed_cases(self) -> list[str]:
-        """Warnings about the reference: conditions with only one outcome, divisors that are 0, negative indices."""
+        """Warnings about the reference: conditions with only one outcome, divisors that are 0, negative indices, and
+        what `check_sight` has found."""
         arrays = {argument.name for argument in self.op.arrays}
-        return self._referee.cases.missed(arrays, operation.integers_without_fill(self.op))
+        sentences = self._referee.cases.missed(arrays, operation.integers_without_fill(self.op))
+        return [*sentences, *(self._sight.sentences if self._sight is not None else ())]
 
     def empty_launch(self) -> Callable[[], None]:
         """A launch of a kernel that does nothing."""

@@ -101,7 +101,8 @@ class Workbench(ProblemArrays):
         It reveals a kernel that ignores or rounds an option. Options are the same if the reference does not cover other
         values.
         """
-        scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope))
+        seen = self._sight.options if self._sight is not None else {}
+        scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope), seen)
         if scope is not None and not self._referee.covers(scope):
             scope = None
         if scope is None and self.op.also is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from tuner.measure.answers.reference_launch import ReferenceLaunch
 from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.expressions import cases
 from tuner.space.expressions.cases import Cases
 from tuner.space.instance import Instance, checked
@@ -38,9 +40,9 @@ from tuner.space.values.python_function import PythonFunction
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
     from tuner.measure.answers.python_calls import AnyFunction
-    from tuner.space.answers.cache import ReferenceCache
     from tuner.space.model import Space
     from tuner.space.scope import Scope
+    from tuner.space.values.forms import Reference
 
 Answers = dict[str, "Elements"]
 Arrays = dict[str, "Array"]
@@ -59,6 +61,12 @@ class Referee:
         self.placer = Placer(device)
         self._parameters: dict[tuple[AnyFunction, tuple[str, ...]], list[str]] = {}
         self.cases = Cases()  # of the reference's conditions, over all inputs so far
+
+    def apart(self, reference: Reference | None = None) -> Referee:
+        """A referee whose answers the shared cache does not keep; with another reference, if one is given."""
+        op = self.space.operation
+        changed = replace(self.space, operation=replace(op, reference=reference or op.reference))
+        return Referee(self.device, changed, ReferenceCache())
 
     def covers(self, scope: Scope) -> bool:
         """Whether the reference has answers for this scope, which may have other options."""

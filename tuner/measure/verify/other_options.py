@@ -6,8 +6,9 @@ A kernel that ignores or rounds an option may be right with its default value.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.space.chosen_types import dtype
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from tuner.space.dtypes import DType
     from tuner.space.scope import Scope
 
+APART = 0.1  # of the option: the least by which another value differs, so that outputs show the difference
 LOST = 0.1  # of the last digit: the least that rounding must change
 
 
-def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
-    """`scope` with other values of all options that may differ; None if none may.
+def varied(
+    op: Operation, scope: Scope, known: Collection[str], seen: Mapping[str, float] = MappingProxyType({})
+) -> Scope | None:
+    """`scope` with other values of all options that may differ; None if none may. Those in `seen` have these values.
 
     An option may differ if it is in `known`, the options that the reference takes into account; if no shape depends on
     it; and if the kernel's argument can hold the other value.
@@ -32,7 +36,7 @@ def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
     options: dict[str, float] = {}
     for name, value in scope.passed_options.items():
         argument_type = types.get(name)
-        other = _other(value, argument_type)
+        other = seen.get(name, _other(value, argument_type))
         if name in known and name not in in_shapes and (argument_type is None or argument_type.holds(other)):
             options[name] = other
     return replace(scope, options={**scope.options, **options}) if options else None
@@ -61,7 +65,8 @@ def _other(option: float, dtype: DType | None) -> float:
     # In binary 1.010101... and 1.101010...: to any number of digits, they are rounded by a third of the last one.
     power = math.ldexp(math.copysign(0.5, option), math.frexp(option or 0.3)[1])
     values = (first, power * (4 / 3), power * (5 / 3))
-    return next((value for value in values if _shows(value, option, dtype or DTYPES["float64"])), power)
+    apart = [value for value in values if abs(value - option) >= APART * abs(option)]
+    return next((value for value in apart if _shows(value, option, dtype or DTYPES["float64"])), power)
 
 
 def _shows(value: float, option: float, dtype: DType) -> bool:

@@ -1,0 +1,93 @@
+"""Options, inputs and terms that no output shows are found before a search, and options are then made to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.operations import array, written
+from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.catalog import catalog
+from tuner.devices import Device
+from tuner.measure.verify.blindness import Sight
+from tuner.measure.workbench import Workbench
+
+WAVE = "v * v * (x[2:] - 2 * x[1:-1] + x[:-2])"  # a wave's spatial term, of one dimension
+IN_C = "v[i] * v[i] * (x[i + 2] - 2 * x[i + 1] + x[i])"
+HUGE = {"fill": {"uniform": [1500, 4500]}}
+
+
+def wave(folder: Path, term: str, reference: str, speed: Any, **more: Any) -> Path:
+    """A step of a wave equation, whose kernel adds `term` to the last two states."""
+    code = f"""void f(float *y, const float *x, const float *last, const float *v, float s, int n) {{
+        for (int i = 0; i < n; i++) y[i] = 2 * x[i + 1] - last[i] + {term};
+    }}"""
+    arguments = [
+        array("y", "float32", ["n"], "out"),
+        array("x", "float32", ["n + 2"]),
+        array("last", "float32", ["n"]),
+        array("v", "float32", ["n"], **speed),
+        {"name": "s", "dtype": "float32"},
+    ]
+    return written(folder, code, arguments, f"2 * x[1:-1] - last + {reference}", **more)
+
+
+def sight(file: Path, device: Device, size: str = "100") -> Sight:
+    space = catalog.load(str(file))
+    return Workbench(device, space, scope_of(space, device, size)).check_sight()
+
+
+@pytest.mark.parametrize(
+    ("options", "reference", "speed", "unseen"),
+    [
+        (1e-8, f"s * {WAVE}", HUGE, []),
+        (0.25, f"s * {WAVE}", {}, []),
+        (0.0, f"s * {WAVE}", {}, []),  # the finals verify with another one
+        (1e-8, f"s * {WAVE}", {}, []),  # and with this one
+        (0.25, f"1.0e-8 * s * {WAVE}", {}, ["option s", "argument v", f"term `1e-08 * s * {WAVE}`"]),
+        (1e-8, f"s * {WAVE} + 1.0e-7 * x[1:-1]", HUGE, ["term `1e-07 * x[1:-1]`"]),
+    ],
+)
+def test_what_no_output_shows_is_named_unless_the_finals_show_it(
+    options: float, reference: str, speed: Any, unseen: list[str], host: Device, tmp_path: Path
+) -> None:
+    assert sight(wave(tmp_path, IN_C, reference, speed, options={"s": options}), host).unseen == unseen
+
+
+@pytest.mark.parametrize(
+    ("reference", "fill", "unseen"),
+    [
+        ("clip(x + last, -9, 255)", {}, ["bounds of `clip(x + last, -9, 255)`"]),
+        ("clip(x + last, -9, 255)", {"normal": [0, 300]}, []),
+        ("abs(x) * last", "ones", ["factor `last`"]),
+        ("where(x > 0, x, last)", {"uniform": [0.5, 1]}, []),
+        ("s * x * last if s != 0 else x", "ones", []),  # of conditions, one branch is computed
+    ],
+)
+def test_parts_of_an_expression_that_change_no_output_are_named(
+    reference: str, fill: Any, unseen: list[str], host: Device, tmp_path: Path
+) -> None:
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"]), array("last", "float32", ["n"])]
+    arguments[2] |= {"fill": fill} if fill else {}
+    arguments.append({"name": "s", "dtype": "float32"})
+    code = "void f(float *y, const float *x, const float *last, float s, int n) {}"
+    assert sight(written(tmp_path, code, arguments, reference, options={"s": 1.0}), host).unseen == unseen
+
+
+@pytest.mark.slow
+def test_a_kernel_without_a_tiny_term_is_refused_and_a_right_one_is_told_what_no_output_shows(
+    tmp_path: Path, tune: Tune
+) -> None:
+    tiny = {"options": {"s": 1e-8}}
+    done = tune(wave(tmp_path, "0", f"s * {WAVE}", {}, **tiny), "100")
+    assert (done.status, "wrong result: with s=1.24" in done.err) == (1, True), done.err
+    assert "so the finals verify with 1.24e-05, too, where outputs show it" in done.err
+    file = wave(tmp_path, f"1e-12f * x[i] + s * {IN_C}", f"1.0e-12 * x[1:-1] + s * {WAVE}", {}, **tiny)
+    done = tune(file, "100", "--json")
+    assert done.status == 0
+    (sentence,) = [warning for warning in done.json["warnings"] if "does not see" in warning]
+    assert sentence.startswith("verification does not see term `1e-12 * x[1:-1]`: no output changes by more than its")
+    assert "change of term `1e-12 * x[1:-1]`" in tune("best", file, "100", "--json").json["record"]["skipped_mutants"]

@@ -1,0 +1,307 @@
+"""Blindness: options, inputs and parts of the reference whose change no output shows.
+
+A kernel that leaves out a term passes if the term is below the tolerance everywhere, such as `a * y` in `x + a * y`
+for `a` = 1e-8.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuner.errors import TunerError
+from tuner.measure.verify import input_sets, other_options
+from tuner.measure.verify.mutants import Mutant, judged, outputs
+from tuner.quoting import shown
+from tuner.space import expressions, operation
+from tuner.space.chosen_types import dtype
+from tuner.space.expressions.evaluator import names_in
+from tuner.space.instance import nominal
+from tuner.space.values.elements import Held
+from tuner.space.values.forms import ExpressionReference, NoReference, PythonReference
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array
+    from tuner.measure.answers.referee import Referee
+    from tuner.measure.verify.input_sets import InputSet
+    from tuner.space.argument import Argument
+    from tuner.space.expressions import Expression
+    from tuner.space.scope import Scope
+    from tuner.space.values.elements import Elements
+
+MOST_SECONDS = 1.0  # for all answers together; what is not tried by then is left out
+SMALL_BYTES = 1 << 18  # of arrays: a larger problem is examined at smaller sizes, if its reference is an expression
+SMALL_SIZE = 64  # sizes up to this one may be counts, such as those of heads and taps, and stay
+MOST = 1.0  # an option grows by powers of ten until an output shows it, but not beyond this value
+OTHER_SEED = 1 << 29  # of other contents of an input: no input set has it
+MARGIN = 4  # times its tolerance: by how much an output must change to show what its own rounding does not hide
+_NONE: Mapping[str, Any] = MappingProxyType({})
+_SEED = -8  # of the verdict in the cache, beside those of precision
+
+
+@dataclass
+class Sight:
+    """What verification cannot see. `unseen` names options, inputs and parts, as in `option a`; `untried` those that
+    would have taken too long. `options` are values of options at which outputs show what they do not show at the
+    problem's own; `sentences` say all this to the user."""
+
+    unseen: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
+    options: dict[str, float] = field(default_factory=dict)
+    sentences: list[str] = field(default_factory=list)
+
+    @property
+    def skipped(self) -> list[str]:
+        """What is not seen or not tried, as a record names the mutants that need not be rejected."""
+        return [f"change of {name}" for name in (*self.unseen, *self.untried)]
+
+
+def check(referee: Referee, problem: Scope, inputs: InputSet) -> Sight:
+    """Change each option and input by itself, and leave out each part of the reference, on the input set `inputs`.
+
+    An output shows the change if an element changes by more than its tolerance. All processes that share the referee's
+    cache share the verdict.
+    """
+
+    def computed() -> Array:
+        return np.array(json.dumps(asdict(_sight(referee, problem, inputs))))
+
+    name = f"sight {sorted(problem.options.items())}"
+    return Sight(**json.loads(str(referee.cache.get(_SEED, name, computed))))
+
+
+def _sight(referee: Referee, problem: Scope, inputs: InputSet) -> Sight:
+    form = referee.space.operation.reference
+    if isinstance(form, NoReference) or (isinstance(form, PythonReference) and form.is_fixed):
+        return Sight()
+    seconds = max(inputs.seconds, referee.cache.seconds(inputs.seed))
+    own = referee.apart()
+    try:
+        if (small := _small(own, problem)) is not None:
+            return _Examination(own, *small).sight()
+    except (TunerError, MemoryError):  # the operation has no such sizes
+        pass
+    return _Examination(own, nominal(referee.space, problem), inputs, seconds).sight()
+
+
+def _small(referee: Referee, problem: Scope) -> tuple[Scope, InputSet, float] | None:
+    """The problem at smaller sizes, its inputs, and the seconds that its answers take; None if it is small itself, or
+    if other code than an expression computes its answers, which may be made for these sizes."""
+    op = referee.space.operation
+    if not isinstance(op.reference, ExpressionReference) or op.python_functions:
+        return None
+    scope = nominal(referee.space, problem)
+    if operation.array_bytes(op, scope) <= SMALL_BYTES:
+        return None
+    while operation.array_bytes(op, scope) > SMALL_BYTES and max(scope.sizes.values()) > SMALL_SIZE:
+        sizes = {name: size if size <= SMALL_SIZE else size // 2 for name, size in scope.sizes.items()}
+        scope = nominal(referee.space, replace(problem, sizes=sizes))
+    inputs = input_sets.draw(referee, scope, 0)
+    return scope, inputs, inputs.seconds
+
+
+class _Examination:
+    """The changes of one problem, tried one after the other."""
+
+    def __init__(self, referee: Referee, scope: Scope, inputs: InputSet, seconds: float) -> None:
+        """`seconds` is the time that the answers of `inputs` took."""
+        self._referee, self._scope, self._inputs, self._seconds = referee, scope, inputs, seconds
+        self._op, self._sight, self._answers = referee.space.operation, Sight(), 0
+        self._deadline = time.perf_counter() + MOST_SECONDS
+
+    def sight(self) -> Sight:
+        form = self._op.reference
+        formulas = form.outputs if isinstance(form, ExpressionReference) else {}
+        named = frozenset[str]().union(*(formula.names for formula in formulas.values()))
+        named = named.union(*(value.names for name, (value, _) in self._scope.computed.items() if name in named))
+        for name in sorted(self._referee.options(self._scope)):
+            if not formulas or name in named:
+                self._try(f"option {name}", functools.partial(self._is_option_seen, name))
+        for position, argument in enumerate(self._op.arrays):
+            if argument.name not in self._inputs.write_only and (not formulas or argument.name in named):
+                self._try(f"argument {argument.name}", functools.partial(self._is_input_seen, argument, position))
+        arrays = {argument.name for argument in self._op.arrays}
+        for output, formula in formulas.items():
+            hidden = set[int]()  # the nodes within parts that are not seen
+            for part, node, rest in _simpler(formula, arrays):
+                if id(node) not in hidden:
+                    self._try(part, functools.partial(self._is_part_seen, output, rest))
+                if part in self._sight.unseen:
+                    hidden.update(id(inner) for inner in ast.walk(node))
+        if unseen := self._sight.unseen:
+            it = "it" if len(unseen) == 1 else "them"
+            self._sight.sentences.append(
+                f"verification does not see {', '.join(unseen)}: no output changes by more than its tolerance with "
+                f"other values of {it}, or without {it}, so a kernel that ignores {it} passes; give inputs a `fill:`, "
+                "or options other values, by which an output changes, or write a smaller `tolerance:`"
+            )
+        return self._sight
+
+    def _try(self, name: str, is_seen: Callable[[], bool]) -> None:
+        try:
+            if not is_seen() and name not in self._sight.unseen:
+                self._sight.unseen.append(name)
+        except _TooSlow:
+            self._sight.untried.append(name)
+        except (TunerError, MemoryError):  # a reference may refuse what was changed
+            pass
+
+    def _is_option_seen(self, name: str) -> bool:
+        """Whether outputs show the option, perhaps at a larger value, which is then noted."""
+        other = other_options.varied(self._op, self._scope, {name})
+        if other is None or not self._referee.covers(other) or self._shows(other):
+            return True
+        value, own = other.options[name], self._scope.passed_options[name]
+        types = [dtype(argument, self._scope) for argument in self._op.takers[name]]
+        while abs(value) < MOST / 10 and all(each.kind == "real" and each.holds(10 * value) for each in types):
+            value *= 10
+            if self._shows(replace(other, options={**other.options, name: value}), MARGIN):
+                self._sight.options[name] = value
+                self._sight.sentences.append(
+                    f"option {name}: no output changes by more than its tolerance if it is "
+                    f"{other.options[name]:.3g} instead of {own:.3g}; so the finals verify with {value:.3g}, too, "
+                    "where outputs show it"
+                )
+                return True
+        return False
+
+    def _is_input_seen(self, argument: Argument, position: int) -> bool:
+        contents = self._changed(argument, position)
+        if contents is None:
+            return True
+        changed = {argument.name: contents}
+        return self._shows(self._scope, contents=changed) or self._shows_elsewhere(contents=changed)
+
+    def _is_part_seen(self, output: str, rest: Expression) -> bool:
+        """Whether outputs show that the expression of an output is `rest`, which lacks a part."""
+        form = self._op.reference
+        assert isinstance(form, ExpressionReference)
+        reference = ExpressionReference({**form.outputs, output: rest})
+        referee = self._referee.apart(reference)
+        return self._shows(self._scope, referee=referee) or self._shows_elsewhere(referee=referee)
+
+    def _changed(self, argument: Argument, position: int) -> Elements | None:
+        """Other contents of an input that are as valid; None if there are none, or none are known."""
+        fill, own = argument.fill, self._inputs.contents[argument.name]
+        if fill is None or (fill.is_random and fill.function is None):
+            return operation.content(argument, self._scope, self._inputs.seed + OTHER_SEED, position)
+        if own.element.is_exact:  # indices, of which some have an order
+            return None
+        elements = own.array()
+        order = np.random.default_rng(0).integers(0, elements.size, elements.size)  # its own elements, some repeated
+        changed = elements.reshape(-1)[order].reshape(elements.shape)
+        return None if np.array_equal(changed, elements, equal_nan=not own.element.is_exact) else Held(changed)
+
+    def _shows_elsewhere(self, referee: Referee | None = None, contents: Mapping[str, Elements] = _NONE) -> bool:
+        """Whether outputs show a change at the values of options with which the finals verify, too."""
+        other = other_options.varied(self._op, self._scope, self._referee.options(self._scope), self._sight.options)
+        if other is None or not self._referee.covers(other):
+            return False
+        self._watch()
+        inputs = input_sets.answered(self._referee, other, self._inputs.contents, OTHER_SEED)
+        return self._shows(other, referee=referee, contents=contents, inputs=inputs)
+
+    def _shows(
+        self,
+        scope: Scope,
+        margin: float = 1.0,
+        referee: Referee | None = None,
+        contents: Mapping[str, Elements] = _NONE,
+        inputs: InputSet | None = None,
+    ) -> bool:
+        """Whether an output of this changed problem differs from `inputs` by more than `margin` times its tolerance."""
+        self._watch()
+        self._answers += 1
+        inputs = inputs or self._inputs
+        all_contents = {**inputs.contents, **contents}
+        answers, _ = (referee or self._referee).answers(scope, all_contents, OTHER_SEED + self._answers)
+        with np.errstate(all="ignore"):
+            return any(
+                judged(
+                    replace(output, bound=output.bound.scaled(margin)),
+                    Mutant("other", replace(output, answer=answers[output.name]).right),
+                ).is_rejected
+                for output in outputs(self._op, inputs)
+            )
+
+    def _watch(self) -> None:
+        """Raise _TooSlow if further answers would take too long."""
+        if time.perf_counter() + self._seconds > self._deadline:
+            raise _TooSlow
+
+
+def _simpler(expression: Expression, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, Expression]]:
+    """The expression without one of its parts, after the name of this part, as in "term `a * x`", and its node.
+
+    The parts are terms and factors that name an array, divisors, bounds and absolute values. Branches that depend on a
+    condition are left as they are, because the other one may be computed.
+    """
+    conditions = [node for node in ast.walk(expression.tree) if isinstance(node, ast.IfExp)]
+    branches = [branch for node in conditions for branch in (node.body, node.orelse)]
+    conditional = {id(node) for branch in branches for node in ast.walk(branch)}
+    for place, node in enumerate(ast.walk(expression.tree)):
+        for name, part, kept in _parts(node, arrays) if id(node) not in conditional else ():
+            tree = copy.deepcopy(expression.tree)
+            old = next(itertools.islice(ast.walk(tree), place, None))
+            yield name, part, expressions.parse_array(ast.unparse(_Replacement(old, kept).visit(tree)))
+
+
+def _parts(node: ast.AST, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, ast.expr]]:
+    """What `node` may lack, by name and node, and what it then is."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            if not _is(left, ast.Add | ast.Sub) and _names(left, arrays):
+                kept = right if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), right)
+                yield f"term `{_text(left)}`", left, kept
+            if not _is(right, ast.Add | ast.Sub) and _names(right, arrays):
+                yield f"term `{_text(right)}`", right, left
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            if isinstance(node.op, ast.Mult) and not _is(left, ast.Mult | ast.Div) and _names(left, arrays):
+                yield f"factor `{_text(left)}`", left, right
+            if not _is(right, ast.Mult | ast.Div) and _names(right, arrays):
+                kind = "factor" if isinstance(node.op, ast.Mult) else "divisor"
+                yield f"{kind} `{_text(right)}`", right, left
+        case ast.Call(func=ast.Name(id="clip"), args=[value, low, _]):  # often, one of its bounds is there for safety
+            yield f"bounds of `{_text(node)}`", low, value
+        case ast.Call(func=ast.Name(id="maximum" | "minimum"), args=[value, other]):
+            yield f"`{_text(other)}` of `{_text(node)}`", other, value
+            yield f"`{_text(value)}` of `{_text(node)}`", value, other
+        case ast.Call(func=ast.Name(id="abs"), args=[value]):
+            yield f"`{_text(node)}`", node, value
+
+
+def _is(node: ast.expr, operators: Any) -> bool:
+    """Whether `node` is a sum or product itself, whose parts follow."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, operators)
+
+
+def _names(node: ast.expr, arrays: Set[str]) -> bool:
+    return not arrays.isdisjoint(names_in(node))
+
+
+def _text(node: ast.expr) -> str:
+    return shown(ast.unparse(node))
+
+
+class _Replacement(ast.NodeTransformer):
+    """Replaces one node of a tree by another one."""
+
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self._old, self._new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self._new if node is self._old else super().visit(node)
+
+
+class _TooSlow(Exception):
+    """Further answers would take too long."""
