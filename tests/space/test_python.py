@@ -131,7 +131,7 @@ def test_a_function_that_fails_in_the_finals_is_one_message(end: str, tmp_path: 
         "def expected(x, *, a):\n"
         "    calls = len(file.read_text()) if file.exists() else 0\n"
         "    file.write_text('x' * (calls + 1))\n"
-        f"    if calls == 3:\n        {end}\n"  # after two sets of inputs, and rounded ones
+        f"    if calls == 5:\n        {end}\n"  # after two sets, rounded inputs, and another option and input
         "    return a * x + 1.0\n"
     )
     done = tune(file, "100", "--device", "host")
@@ -153,9 +153,8 @@ def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, 
     )
     done = tune(file, "100", "--device", "host", "--json")
     assert (done.status, done.json["failed"]) == (0, {"crash": 1}), done.err
-    assert (
-        len((tmp_path / "mine" / "calls").read_text()) == 5
-    )  # for each set of inputs, rounded ones, and another option
+    calls = (tmp_path / "mine" / "calls").read_text()
+    assert len(calls) == 7  # for three sets of inputs, rounded ones, another option (twice), and another input
 
 
 @pytest.mark.slow
