@@ -183,11 +183,13 @@ def test_a_draft_lists_the_fields_of_a_struct(tmp_path: Path, tune: Tune) -> Non
     (tmp_path / "f.cu").write_text('#include "types.h"\n' + CODES["cuda"].removeprefix(TYPES))
     assert tune("new", tmp_path / "f.cu").status == 0
     text = (tmp_path / "f.yaml").read_text()
-    arguments = yaml.safe_load(text)["operation"]["arguments"]
+    operation = yaml.safe_load(text)["operation"]
+    arguments = operation["arguments"]
     assert [list(a) for a in arguments[3:7]] == [["name", "fields"]] * 2 + [["name", "dtype", "value"]] + [
         ["name", "fields"]
     ]
-    assert arguments[3]["fields"][0] == {"name": "low", "dtype": "float64", "value": 1}
+    assert arguments[3]["fields"][0] == {"name": "low", "dtype": "float64"}
+    assert operation["options"]["low"] == 1.0
     assert arguments[6]["fields"][1] == {"name": "w", "dtype": "int16", "shape": [3], "value": [1, 1, 1]}
     (tmp_path / "f.yaml").write_text(
         re.sub(r"^  reference:$", "  reference: none", re.sub("  # \\? .*", "", text), flags=re.MULTILINE)
