@@ -365,6 +365,7 @@ __global__ void f(Image image, int n, Mode mode) {{ {I} if (i < n) image(i) = mo
 
 def test_textures_typedefs_of_scalars_and_the_launch_s_shared_memory_are_drafted(tmp_path: Path, tune: Tune) -> None:
     code = """\
+#define CHECKED(call) do { cudaError_t e = (call); if (e != cudaSuccess) exit(1); } while (0)
 typedef unsigned int WORD;
 __global__ void count(WORD *counts, const float *given, float *sums, cudaTextureObject_t classes, WORD items,
                       int first) {
@@ -382,7 +383,7 @@ void run(WORD n, cudaTextureObject_t t) {
     cudaMalloc(&given, n * sizeof(float));
     cudaMalloc(&sums, sizeof(float));
     int threads = 128;
-    cudaMemset(counts, 0, 8 * sizeof(WORD));
+    CHECKED(cudaMemset(counts, 0, 8 * sizeof(WORD)));
     cudaMemset((void *)sums, 0.0f, sizeof(float));
     cudaMemcpy(sums, 0, 4, cudaMemcpyHostToDevice);
     count<<<(n + threads - 1) / threads, threads, threads * sizeof(unsigned)>>>(counts, given, sums, t, n, 0);
@@ -402,6 +403,8 @@ void run(WORD n, cudaTextureObject_t t) {
     other = "    count<<<1, threads, threads * sizeof(unsigned)>>>(counts, given, sums, t, n, 0);\n"
     data, _ = drafted(tmp_path, tune, code.replace("    cudaMemcpy(sums", f"{other}    cudaMemcpy(sums"))
     assert "fill" not in data["operation"]["arguments"][0], "an earlier launch has counted"
+    data, _ = drafted(tmp_path, tune, code.replace("CHECKED(cuda", "if (n > 7) CHECKED(cuda"))
+    assert "fill" not in data["operation"]["arguments"][0], "it may not be cleared"
     fixed = code.replace("threads * sizeof", "512 * sizeof")
     assert "shared_memory: 4 * block_size_x\n" in drafted(tmp_path, tune, fixed)[1], "an element for each thread"
 

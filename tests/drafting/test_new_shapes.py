@@ -235,7 +235,7 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
         [32, "ROWS"],
     ),
     "bins": (
-        HISTOGRAM, {"x": ["n"], "bins": [256]}, {}, ["ceil_div(n, block_size_x)"], ["block_size_x"],
+        HISTOGRAM, {"x": ["n"], "bins": [256]}, {"x": [0, 255]}, ["ceil_div(n, block_size_x)"], ["block_size_x"],
     ),
     "several rows for each work-item": (
         LIFE, {"now": ["height", "width"], "next": ["height", "width"]}, {},

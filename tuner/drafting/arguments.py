@@ -298,23 +298,32 @@ class DraftedArguments:
             extent = shape[0]
         if not extent:
             return "", ["it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"]
-        return f", fill: {{integers: [0, {extent} - 1]}}", []
+        return _fill_below(extent, parameter.dtype), []
 
     def _fill_of_copies(self, parameter: Parameter) -> tuple[str, list[str]] | None:
-        """The `fill` or the question of an array whose elements are indices by way of a local variable; else None."""
+        """The `fill` or the question of an array whose elements are indices by way of a local variable, or of arrays of
+        the kernels' own; else None."""
         used = self.facts.choices.indexed_by_copies(self._names(parameter))
         kind = DTYPES[parameter.dtype].kind if parameter.dtype else ""
         if used and kind == "real":
             return "", [_OF_INDICES]
         if not used or kind != "integer" or self.facts.choices.is_limit(parameter.name):
             return None
-        extents = {tuple(self.told.shape(array) or ()) for array in used}
+        extents = {tuple(self.told.shape(array) or self._declared(array)) for array in used}
         if all(used.values()) and len(extents) == 1 and len(shape := extents.pop()) == 1:
-            return f", fill: {{integers: [0, {shape[0]} - 1]}}", []
+            return _fill_below(shape[0], parameter.dtype or ""), []
         into = " and ".join(used)
         return "", [
             f"indices of {into} follow from it: which values may it have? such as fill: {{integers: [0, n - 1]}}"
         ]
+
+    def _declared(self, array: str) -> list[str]:
+        """The extents of an array that the kernels declare, over sizes; empty if one is unknown, or follows from a
+        knob."""
+        extents = self.facts.choices.declared(array)
+        is_fixed = self.facts.knobs.keys().isdisjoint(names_in(" ".join(extents)))
+        found = [self.told.numbered(extent) for extent in extents] if is_fixed else []
+        return found if all(found) else []
 
     def _names(self, parameter: Parameter) -> set[str]:
         """The names that the kernels have for an array."""
@@ -371,6 +380,12 @@ class DraftedArguments:
         facts = self.facts
         pointers = [p for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
         return [p for p in pointers if facts.role(p)[0] != "scratch"]
+
+
+def _fill_below(extent: str, dtype: str) -> str:
+    """The key `fill` of the whole numbers of a dtype from 0 that are less than an extent."""
+    largest = min(int(extent) - 1, int(DTYPES[dtype].high)) if extent.isdecimal() else f"{extent} - 1"
+    return f", fill: {{integers: [0, {largest}]}}"
 
 
 def _complex(part: str) -> str:

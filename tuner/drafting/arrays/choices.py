@@ -10,6 +10,7 @@ from tuner.drafting.arrays.indices import Indices
 _ELEMENT = "@"
 _PLAIN = re.compile(rf"(?:\( \w+ \) )?(?:__ldg \( & )?({_ELEMENT}|\w+)(?: \. \w+)?(?: \))*")
 _CHANGE = r"(?:(?:[-+*/%&|^]|< <|> >) =|\+ \+|- -) "
+_ROWS = re.compile(r"(\w+) \[ [^\[\]]* ?\](?= \[)")
 _INNERMOST = re.compile(r"(\w+) \[ ([^\[\]]*) ?\]")
 
 
@@ -64,14 +65,25 @@ class Choices:
 
     def indexed_by_copies(self, names: Collection[str]) -> dict[str, bool]:
         """The arrays whose indices are copies of elements of an array (`names`: its name and aliases), or are computed
-        from copies; each with whether they are elements as they are."""
+        from copies, and the kernels' own arrays whose indices are elements without a copy; each with whether they are
+        elements as they are."""
         copies, found = self._copies(names), dict[str, bool]()
-        for array, index in _elements(self._body):
-            read = copies.keys() & _words(index)
-            if read and array not in names:
-                is_plain = re.fullmatch(r"(\w+)(?: \. \w+)?", index.strip()) is not None
+        for array, index in _elements(self._body, names):
+            read = {name for name in copies if name in _words(index)}
+            is_direct = _ELEMENT in index.split() and bool(self._declarations(array))
+            if (read or is_direct) and array not in names:
+                is_plain = _PLAIN.fullmatch(index.strip()) is not None
                 found[array] = found.get(array, True) and is_plain and all(copies[name] for name in read)
         return found
+
+    def declared(self, name: str) -> list[str]:
+        """The extents with which kernels declare an array of their own; empty if they differ, or declare none."""
+        found = self._declarations(name)
+        return re.findall(r"\[ ([^\[\]]+) \]", found.pop()) if len(found) == 1 else []
+
+    def _declarations(self, name: str) -> set[str]:
+        """The extents, in brackets, of each declaration of an array in the kernels."""
+        return {*re.findall(rf"(?<!return )\b[A-Za-z_]\w* {name} ((?:\[ [^\[\]]+ \] )+)[;=]", self._body)}
 
     def _copies(self, names: Collection[str]) -> dict[str, bool]:
         """The local variables that take elements, each with whether it holds nothing else."""
@@ -102,12 +114,14 @@ def _words(text: str) -> set[str]:
     return {*re.findall(r"(?<!\. )\b[A-Za-z_]\w*", text)}
 
 
-def _elements(body: str) -> Iterator[tuple[str, str]]:
-    """Each array with an index, whose own indices are left out, in tokens joined by blanks."""
+def _elements(body: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Each array with an index, in tokens joined by blanks. In an index, a mark stands for each element of the arrays
+    `names`; elements of others are left out. A name with several indices comes with each of them."""
     left = body
     while _INNERMOST.search(left):
         yield from _INNERMOST.findall(left)
-        left = _INNERMOST.sub("#", left)
+        left = _ROWS.sub(r"\1", left) if _ROWS.search(left) else left
+        left = _INNERMOST.sub(lambda found: _ELEMENT if found[1] in names else "#", left)
 
 
 def _values(text: str, names: Collection[str]) -> str:

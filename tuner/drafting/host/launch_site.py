@@ -12,6 +12,7 @@ from tuner.space.sources.tokens import matching
 _ZERO = re.compile(r"0(?:x0+|\.0*)?f?|false")
 _CLEARING = tuple(f"{make}Memset{end}" for make in ("cuda", "hip") for end in ("", "Async"))
 _FREEING = tuple(f"{make}Free{end}" for make in ("cuda", "hip") for end in ("", "Async"))
+_STATEMENT_ENDS = (";", "{", "}")
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,24 @@ def is_cleared(launch: LaunchSite, words: Sequence[str]) -> bool:
     cleared, given = max((_last(launch, name, words) for name in _CLEARING), key=lambda found: found[0])
     if len(given) < 2 or len(given[1]) != 1 or _ZERO.fullmatch(given[1][0]) is None:
         return False
-    function, end = launch.function, launch.position
-    body, depths = function.body, function.depths
-    rest = body[matching(body, cleared + 1) : end]
-    return words[-1] not in rest and min(depths[cleared:end]) >= depths[cleared]
+    body, end = launch.function.body, launch.position
+    return words[-1] not in body[matching(body, cleared + 1) : end] and _surely_precedes(body, cleared, end)
+
+
+def _surely_precedes(body: Sequence[str], first: int, end: int) -> bool:
+    """Whether the blocks around a position that end before another one, `end`, run without a condition: `{ ... }` as a
+    statement, and the body of a `do`, which macros that check errors have."""
+    openings = list[int]()
+    for at, word in enumerate(body[:end]):
+        if word == "{":
+            openings.append(at)
+        elif word == "}" and openings:
+            opening = openings.pop()
+            if opening < first < at:
+                before = opening - 2 if body[opening - 1 : opening] == ("do",) else opening - 1
+                if before >= 0 and body[before] not in _STATEMENT_ENDS:
+                    return False
+    return True
 
 
 def is_temporary(launch: LaunchSite, words: Sequence[str]) -> bool:
