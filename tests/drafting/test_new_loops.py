@@ -78,6 +78,27 @@ void sort(int *x, int n) {{
     compiled(tmp_path, tune, re.sub(r"  options: .*\n", "", uncommented(text)))
 
 
+def test_bounds_of_loops_that_the_host_computes_are_expressions_of_sizes(tmp_path: Path, tune: Tune) -> None:
+    code = """
+#define TILE 32
+__global__ void f(int *x, int n, int diag) { int i = (blockIdx.x + diag) * TILE + threadIdx.x; if (i < n) x[i] += 1; }
+void run(int n) {
+    int *x;
+    cudaMalloc(&x, n * sizeof(int));
+    const int tiles = (n + TILE - 1) / TILE, last = 2 * tiles;
+    CHANGE
+    for (int diag = 0; diag < last - tiles; ++diag) f<<<1, TILE>>>(x, n, diag);
+}
+"""
+    text = drafted(tmp_path, tune, code.replace("CHANGE", ""))[1]
+    tiles = "((n + TILE - 1) // TILE)"
+    assert f"#   - repeat: {{diag: {{from: 0, to: (2 * {tiles}) - {tiles} - 1}}}}    #" in text
+    assert "in `sizes:`" not in text
+    compiled(tmp_path, tune, re.sub(r"    diag:\n", "", uncommented(text)))
+    text = drafted(tmp_path, tune, code.replace("CHANGE", "n = 2 * n;"))[1]
+    assert "#   in `sizes:`, last:\n#   in `sizes:`, tiles:\n" in text, "the kernel has another n"
+
+
 def test_a_loop_of_a_function_that_calls_the_one_that_launches_is_seen(tmp_path: Path, tune: Tune) -> None:
     host = """
 void advance(float *a, float *b, int count, float by) { f<<<(count + 255) / 256, 256>>>(b, a, count, by); }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tuner.classes import cached_property
 from tuner.drafting.facts import Facts
@@ -152,11 +153,42 @@ class Repeats:
             yield f"- while: {flag}    # an int32 of one element, as the kernel writes it"
             yield f"  most: {MOST_PASSES}    # passes"
             return
-        count, values = loop.values()
+        count, values = self._by_sizes(loop).values()
         if self._varies(loop) or not count:
             yield f"- repeat: {{{names[loop.variable]}: {named(values, names) or '...'}}}    # {loop}"
         else:
             yield f"- repeat: {named(count, names)}    # {loop}"
+
+    def _by_sizes(self, loop: HostLoop) -> HostLoop:
+        """A loop with what its function computes from sizes in the place of variables: `(n + 31) / 32` for `tiles`."""
+        change = max((at for at, word in enumerate(loop.header) if word == ";"), default=0)
+        found = list[str]()
+        for at, word in enumerate(loop.header):
+            is_variable = at < change and loop.function.declares(word) and loop.header[at - 1 : at] != (".",)
+            found += (is_variable and self._value(loop, word, loop.first)) or [word]
+        return replace(loop, header=tuple(found))
+
+    def _value(self, loop: HostLoop, name: str, end: int) -> list[str]:
+        """The tokens of what a name means at a loop, if nothing changes it after the position `end`: a name of the
+        draft, a number, or what a variable is computed from these. Empty if it is anything else, or only a number."""
+        function, every = loop.function, loop.function.assignments.get(name, ())
+        if name in self._known or name in self._given:
+            return [name] if function.last(name, end)[1] == function.last(name, loop.first)[1] else []
+        if name in self._facts.numbers:
+            return [str(self._facts.numbers[name])]
+        only = every[0] if len(every) == 1 and function.declares(name) else None
+        if only is None or only.position >= end or not function.is_certain(only, loop.first):
+            return []
+        if function.is_passed_by_address(name, only.position, loop.first):
+            return []
+        is_plain = [word.isdecimal() or word in "+-*/()," for word in only.words]
+        parts = [
+            [w] if plain else self._value(loop, w, only.position) for w, plain in zip(only.words, is_plain, strict=True)
+        ]
+        found = [word for part in parts for word in part]
+        if not all(parts) or not any(map(str.isidentifier, found)):
+            return []
+        return ["(", *found, ")"] if len(parts) > 1 else found
 
     def _varies(self, loop: HostLoop) -> bool:
         """Whether arguments or inner loops read the variable of a loop."""
