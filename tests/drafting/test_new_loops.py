@@ -205,6 +205,25 @@ int main() {{ run(y, 64, 3.f); }}
     data, text = drafted(tmp_path, tune, code)
     assert data["operation"]["options"] == {"a": -0.125, "b": 0.0025, "c": 3.0, "d": 1.0, "e": 1e-6}
     assert "as the host passes them; write the usual values of d" in text
+    code = f"""
+struct Scores {{ int match, gap; float a; }};
+__global__ void f(float *y, const float *x, int n, int rounds, Scores s) {{
+    {I}
+    for (int k = 0; k < rounds; k++) if (i < n) y[i] = s.a * x[i] + s.match + s.gap;
+}}
+void run(int n) {{
+    float *x, *y;
+    cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&y, n * sizeof(float));
+    f<<<(n + 63) / 64, 64>>>(y, x, n, 100, Scores{{2, -2, 0.5f}});
+}}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["sizes"] == {"n": None}
+    assert data["operation"]["options"] == {"rounds": 100, "match": 2, "gap": -2}
+    assert "expected(x, *, n, rounds, match, gap)" in text
+    compiled(tmp_path, tune, text)
+    data, text = drafted(tmp_path, tune, code.replace("x[i]", "x[i + rounds]").replace("(&x, n", "(&x, 2 * n"))
+    assert list(data["operation"]["sizes"]) == ["n", "rounds"], "an index reads it"
 
 
 def test_a_loop_whose_passes_have_memory_of_their_own_is_over_problems(tmp_path: Path, tune: Tune) -> None:

@@ -170,11 +170,24 @@ class DraftedArguments:
             notes.append(f"`{parameter.name}` is a Python keyword, which references cannot use")
         return f"    - {{{body}}}{remark('; '.join(notes))}{asked('; '.join(asks))}"
 
-    @cached_property
+    @property
     def options(self) -> list[str]:
-        """The real fields of structs by value whose numbers nothing tells: options of the draft."""
+        """All options of the draft."""
+        return [*self.facts.options, *self.told.options, *self._open_fields]
+
+    @cached_property
+    def _open_fields(self) -> list[str]:
+        """The real fields of structs by value whose numbers nothing tells."""
         facts = self.facts
-        taken = {*facts.options, *self.extents, *facts.knobs, *facts.numbers, *arithmetic.FUNCTIONS, *DEVICE_NAMES}
+        taken = {
+            *facts.options,
+            *self.extents,
+            *self.told.options,
+            *facts.knobs,
+            *facts.numbers,
+            *arithmetic.FUNCTIONS,
+            *DEVICE_NAMES,
+        }
         taken |= {*keyword.kwlist, *(parameter.name for parameter in facts.parameters)}
         found = list[str]()
         for parameter in facts.parameters:
@@ -186,7 +199,7 @@ class DraftedArguments:
     def _with_option(self, line: str) -> str:
         """The line of a field, without a value if the draft has an option for it."""
         match = _REAL_FIELD.fullmatch(line)
-        return f"{match[1]}}}" if match and match[2] in self.options else line
+        return f"{match[1]}}}" if match and match[2] in self._open_fields else line
 
     def _object(self, parameter: Parameter) -> tuple[str, str]:
         """The keys of an image, a sampler or a texture, and the question."""
@@ -207,7 +220,8 @@ class DraftedArguments:
             if pointer.parameter == parameter.name:
                 arrays.setdefault(pointer.path, []).append(word(name_of(pointer.array)))
         known = None if "opencl" in facts.languages else arrays
-        fields = facts.structs.fields(parameter.type, self.extents, facts.constants_of_all, known)
+        named = {*self.extents, *self.told.options}
+        fields = facts.structs.fields(parameter.type, named, facts.constants_of_all, known)
         return fields and [f"name: {name}", "fields:", *(f"  - {field}" for field in fields)]
 
     def _unsupported(self, parameter: Parameter) -> str:

@@ -97,11 +97,12 @@ class Draft:
 
     def _options(self) -> list[str]:
         """The line of `options`, with the numbers that the host passes."""
-        names = [*self.facts.options, *self.arguments.options]
+        names = self.arguments.options
         if not names:
             return []
         whole = {p.name for p in self.facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
         known = {name: value for name in names if (value := _option(self.facts.passed(name), name in whole))}
+        known |= {name: str(number) for name, number in self.told.options.items()}
         each = (f"{word(name)}: {known.get(name) or (1 if name in whole else _usual(name))}" for name in names)
         others = [name for name in names if name not in known]
         of_others = f" of {' and '.join(others)}" if known else ""
@@ -164,7 +165,7 @@ class Draft:
 
     @cached_property
     def _repeats(self) -> Repeats:
-        return Repeats(self.facts, [*self.extents, *self.facts.options, *self.arguments.options, *self.facts.knobs])
+        return Repeats(self.facts, [*self.extents, *self.arguments.options, *self.facts.knobs])
 
     def _path(self, path: Path) -> str:
         """A path as the space file writes it: from the folder of that file."""

@@ -63,7 +63,7 @@ class DraftedReference:
         expression = self._expression(inputs, outputs[0]) if inputs else self._zeros()
         choices = _REFERENCES.format(
             expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
-            arguments=", ".join([*inputs, "*", *self._extents, *self._facts.options, *self._arguments.options]),
+            arguments=", ".join([*inputs, "*", *self._extents, *self._arguments.options]),
             trusted=_TRUSTED if self._facts.knobs or self._facts.languages == ["cuda"] else "",
             rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
         )
