@@ -44,16 +44,29 @@ def made(decorator: Any, **options: Any) -> Any:
     return point, decorator(frozen=True, **options)(type("More", (point,), more))
 
 
+def changed(value: Any, name: str) -> Any:
+    """The attributes of a value with another one, which can also be deleted."""
+    setattr(value, name, 7)
+    after = dict(vars(value))
+    delattr(value, name)
+    return after, dict(vars(value))
+
+
+def parameters(cls: Any) -> Any:
+    """The names of the parameters, and whether each has a default."""
+    return [(name, each.default == each.empty) for name, each in inspect.signature(cls).parameters.items()]
+
+
 def outcome(action: Any, cls: Any) -> Any:
     """What an action makes of a class and of an object of it, or its error."""
+    value = cls(1, names={"b": 2})
     try:
-        return action(cls, cls(1, names={"b": 2}))
+        return action(cls, value)
     except Exception as error:
         return type(error), str(error)
 
 
 ACTIONS = (
-    lambda cls, _: [(name, p.default == p.empty) for name, p in inspect.signature(cls).parameters.items()],
     lambda cls, _: cls(),
     lambda cls, _: cls(1, 2, 3, 4, 5, 6),
     lambda cls, _: cls(1, w=1),
@@ -62,6 +75,8 @@ ACTIONS = (
     lambda cls, _: cls.__match_args__,
     lambda _, x: setattr(x, "x", 2),
     lambda _, x: delattr(x, "x"),
+    lambda cls, _: changed(type("Plain", (cls,), {})(1), "own"),
+    lambda cls, _: changed(type("Plain", (cls,), {})(1), "x"),
     lambda _, x: dataclasses.asdict(x),
     lambda _, x: dataclasses.replace(x, y=7) == dataclasses.replace(x, y=7),
     lambda cls, x: (x == cls(1, names={"b": 2}, note="other"), x == cls(2), x == 1, x != cls(2)),
@@ -76,8 +91,34 @@ ACTIONS = (
 def test_a_frozen_class_is_as_the_standard_library_makes_it(options: dict[str, bool]) -> None:
     pairs = zip(made(classes.dataclass, **options), made(dataclasses.dataclass, **options), strict=True)
     for ours, theirs in pairs:
+        assert parameters(ours) == parameters(theirs)  # of a class that has no object yet
         for action in ACTIONS:
             assert outcome(action, ours) == outcome(action, theirs)
+
+
+def test_a_subclass_without_a_repr_of_its_own_shows_the_fields_of_its_base() -> None:
+    shown = []
+    for decorator in (classes.dataclass, dataclasses.dataclass):
+        point = made(decorator)[0]
+        body = {"__annotations__": {"w": int}, "w": 1, "__doc__": "Quiet."}
+        shown.append(repr(decorator(frozen=True, repr=False)(type("Quiet", (point,), body))(1)))
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(
+    ("types", "values", "error"),
+    [
+        ({"a": int, "b": int}, {"b": field(kw_only=True)}, "Odd.b is not a parameter by position"),
+        ({"a": int, "b": int}, {"b": field(init=False)}, "Odd.b is not a parameter by position"),
+        ({"a": int, "b": dataclasses.InitVar[int]}, {}, "Odd.b is not a parameter by position"),
+        ({"a": int, "b": int}, {"a": 1}, "Odd: non-default argument 'b' follows default 'a'"),
+    ],
+)
+def test_a_class_that_it_cannot_make_is_refused_at_its_definition(
+    types: dict[str, Any], values: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(TypeError, match=error):
+        classes.dataclass(frozen=True)(type("Odd", (), {"__annotations__": types, "__doc__": "Odd.", **values}))
 
 
 def test_it_is_pickled_and_refuses_to_change() -> None:

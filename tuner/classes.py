@@ -45,6 +45,10 @@ else:
 
         The standard library compiles up to six methods of each class, which takes 0.4 ms: most of the import of a
         module. Here, it only finds the fields; a method is compiled when it is first needed.
+
+        A base or a subclass that is a data class takes this decorator, too: to `dataclasses`, the class is not frozen.
+        Raises TypeError for a field that is not a parameter by position (`kw_only`, `init=False`, `InitVar`), and for
+        one without a default that follows one with a default.
         """
         assert frozen, "a class that changes takes dataclasses.dataclass"
         return lambda cls: _completed(cls, repr, eq)
@@ -54,16 +58,37 @@ def _completed(cls: Any, has_repr: bool, has_eq: bool) -> Any:
     """The class with its fields, and with the methods that it does not define itself."""
     own = dict(vars(cls))
     cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    _check_fields(cls)
     compiled = ("__init__", "__eq__", "__hash__") if has_eq else ("__init__",)
     methods: dict[str, Any] = {name: _Uncompiled(cls, name) for name in compiled}
-    methods |= {"__setattr__": _fail_to_set, "__delattr__": _fail_to_delete}
-    methods |= {"__repr__": _shown} if has_repr else {}
+    methods |= _refusals(cls)
+    methods |= {"__repr__": _repr(cls)} if has_repr else {}
     if "__eq__" in own and own.get("__hash__") is None:  # Python's own entry beside an __eq__
         own.pop("__hash__", None)
     for name, method in methods.items():
         if name not in own:
             setattr(cls, name, method)
     return cls
+
+
+def _check_fields(cls: Any) -> None:
+    parameters, with_default = dataclasses.fields(cls), ""
+    names = {each.name for each in parameters if each.init and not each.kw_only}
+    for name, each in cls.__dataclass_fields__.items():
+        if name not in names and each._field_type.name != "_FIELD_CLASSVAR":
+            raise TypeError(
+                f"{cls.__qualname__}.{name} is not a parameter by position (`kw_only`, `init=False` or `InitVar`); "
+                "such a class takes `dataclasses.dataclass`"
+            )
+    for each in parameters:
+        if _has_default(each):
+            with_default = each.name
+        elif with_default:
+            raise TypeError(f"{cls.__qualname__}: non-default argument {each.name!r} follows default {with_default!r}")
+
+
+def _has_default(each: dataclasses.Field[Any]) -> bool:
+    return each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
 
 
 class _Uncompiled:
@@ -85,14 +110,12 @@ def _init(cls: Any, names: dict[str, Any]) -> str:
     """The text of `__init__`; `names` gets what it refers to."""
     parameters, lines = ["self"], []
     for each in dataclasses.fields(cls):
-        assert each.init, "a field that is no parameter takes dataclasses.dataclass"
         default, value = f"__default_{each.name}", each.name
         names[default] = each.default
         if each.default_factory is not dataclasses.MISSING:
             names[f"__new_{each.name}"] = each.default_factory
             value = f"__new_{each.name}() if {each.name} is {default} else {each.name}"
-        has_default = value != each.name or each.default is not dataclasses.MISSING
-        parameters.append(f"{each.name}={default}" if has_default else each.name)
+        parameters.append(f"{each.name}={default}" if _has_default(each) else each.name)
         lines.append(f"__set(self, {each.name!r}, {value})")
     lines += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     names["__set"] = object.__setattr__
@@ -117,15 +140,29 @@ def _values(owner: str, names: list[str]) -> str:
 _WRITERS = {"__init__": _init, "__eq__": _eq, "__hash__": _hash}
 
 
-@recursive_repr()
-def _shown(self: Any) -> str:
-    values = (f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(self) if each.repr)
-    return f"{self.__class__.__qualname__}({', '.join(values)})"
+def _repr(cls: Any) -> Callable[[Any], str]:
+    @recursive_repr()
+    def shown(self: Any) -> str:
+        values = (f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(cls) if each.repr)
+        return f"{self.__class__.__qualname__}({', '.join(values)})"
+
+    return shown
 
 
-def _fail_to_set(self: object, name: str, value: object) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+def _refusals(cls: Any) -> dict[str, Any]:
+    """`__setattr__` and `__delattr__`. A subclass without the decorator may set attributes that are no fields."""
 
+    def is_frozen(self: object, name: str) -> bool:
+        return type(self) is cls or any(each.name == name for each in dataclasses.fields(cls))
 
-def _fail_to_delete(self: object, name: str) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    def set_other(self: object, name: str, value: object) -> None:
+        if is_frozen(self, name):
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def delete_other(self: object, name: str) -> None:
+        if is_frozen(self, name):
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+
+    return {"__setattr__": set_other, "__delattr__": delete_other}
