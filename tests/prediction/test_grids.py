@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tuner.catalog import catalog
+from tuner.prediction.clusters import blocks_per_cluster
 from tuner.prediction.grids import CountedTiles, Extents, TiledGrid, scope_at
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
@@ -38,9 +39,12 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
         assert [each.tolist() for each in tiles.at(here.names)] == [[blocks, blocks], [of_results, of_results]]
 
 
-def space_of(folder: Path, derived: str, grid: str, parameters: str = "{threads: [32]}") -> Space:
+SOURCE = "KERNEL void twice(GLOBAL float *y, int n) {}"
+
+
+def space_of(folder: Path, derived: str, grid: str, parameters: str = "{threads: [32]}", source: str = SOURCE) -> Space:
     """A kernel of a vector with this grid."""
-    (folder / "twice.cu").write_text("KERNEL void twice(GLOBAL float *y, int n) {}")
+    (folder / "twice.cu").write_text(source)
     file = folder / "twice.yaml"
     file.write_text(
         "title: t\noperation:\n  sizes: {n: }\n  arguments:\n    - {name: y, dtype: float32, shape: [n], role: out}\n"
@@ -48,6 +52,24 @@ def space_of(folder: Path, derived: str, grid: str, parameters: str = "{threads:
         f"parameters: {parameters}\nderived:\n{derived}\ngrid: [{grid!r}]\nblock: [threads]\n"
     )
     return catalog.load(str(file))
+
+
+@pytest.mark.parametrize(
+    ("defines", "extents", "blocks"),
+    [
+        ("", "threads - 30, 2, 1", 4),
+        ("", "3, min(threads, 2) + 1", 9),
+        ("#define PAIR threads - 30\n#define WIDE (2 * PAIR)", "PAIR, WIDE", 8),
+        ("#if N > 1\n#define PAIR 2\n#else\n#define PAIR 4\n#endif", "PAIR", 1),
+        ("#if N > 1\n#define PAIR 2\n#else\n#define PAIR 2\n#endif", "PAIR", 2),
+    ],
+)
+def test_the_blocks_of_a_cluster_are_the_product_of_the_extents_that_the_source_tells(
+    defines: str, extents: str, blocks: int, tmp_path: Path
+) -> None:
+    source = f"{defines}\n__global__ void __cluster_dims__({extents}) twice(float *y, int n) {{}}"
+    space = space_of(tmp_path, "  odd: n % 5", "ceil_div(n, 7)", source=source)
+    assert blocks_per_cluster([(space, {"threads": 32}), (None, {})]).tolist() == [blocks, 1]
 
 
 def test_a_negative_parameter_counts_as_it_is_and_a_division_by_zero_for_nothing(tmp_path: Path) -> None:

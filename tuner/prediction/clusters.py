@@ -6,6 +6,7 @@ import ast
 import copy
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.prediction.amounts import Indices
 from tuner.prediction.grid_trees import Substitution
 from tuner.space import expressions
-from tuner.space.sources import source_text
+from tuner.space.sources import source_text, tokens
 from tuner.space.sources.includes import without_comments
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\S.*)$", re.MULTILINE
 def blocks_per_cluster(entries: Sequence[tuple[Space | None, Config]]) -> Indices:
     """The blocks per cluster of each entry, [entries], by the space file (`cluster:`) or the code (`__cluster_dims__`).
 
-    1 for the library, without clusters, and if the extents depend on sizes. Of several steps, the largest counts.
+    1 for the library, without clusters, and if the extents depend on sizes or on a macro with several definitions. Of
+    several steps, and of all that a source declares under whatever `#if`, the largest counts.
     """
     spaces = {id(space): space for space, _ in entries if space is not None}
     declared = {each: _declared(space) for each, space in spaces.items()}
@@ -55,10 +57,13 @@ def _declared(space: Space) -> list[tuple[ast.expr, ...]]:
         except SpaceError:  # a missing header is reported when the source is checked
             continue
         own = {*space.parameters, *space.derived}  # the source may have defaults of these
-        macros = {name: value for name, value in MACRO.findall(text) if name not in own}
+        every = {(name, value.strip()) for name, value in MACRO.findall(text) if name not in own}
+        counts = Counter(name for name, _ in every)
+        macros = {name: value for name, value in every if counts[name] == 1}  # of others, an #if decides
         for declared in DECLARED.findall(text):
             try:
-                found.append((expressions.parse(_expanded(declared, macros).replace(",", "*")).tree,))
+                extents = tokens.split(tokens.words(_expanded(declared, macros)))
+                found.append(tuple(expressions.parse(" ".join(extent)).tree for extent in extents))
             except ExpressionError:
                 continue  # a template argument, or a macro with arguments
     return found
@@ -67,7 +72,7 @@ def _declared(space: Space) -> list[tuple[ast.expr, ...]]:
 def _expanded(text: str, macros: dict[str, str]) -> str:
     """The text with macros replaced by what they stand for."""
     for _ in range(MOST_EXPANSIONS):
-        expanded = re.sub(r"\w+", lambda name: f"({macros[name[0]].strip()})" if name[0] in macros else name[0], text)
+        expanded = re.sub(r"\w+", lambda name: f"({macros[name[0]]})" if name[0] in macros else name[0], text)
         if expanded == text:
             break
         text = expanded
