@@ -72,6 +72,8 @@ def main() -> None:
     parser.add_argument("--misled", action="store_true", help="turn what is known around")
     parser.add_argument("--keep", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if options.misled and (options.seeds != [0] or options.sibling):
+        parser.error("--misled takes neither --seeds nor --sibling: it compares two searches after --near with seed 0")
     for kernel in options.kernels:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
@@ -105,7 +107,7 @@ def compared(kernel: str, options: argparse.Namespace, folder: Path) -> str:
                 with explored(crews, request, progress) as search:
                     few.setdefault(seed, search.trials)
                     found = search.trials
-                keep(options.keep, kernel, options.size, found)
+            keep(options.keep, kernel, options.size, found)
             trials += found
     candidates = [config for seed in options.seeds for config in best(few[seed], OF_FEW)]
     candidates += [*best(trials, OF_ALL), *recorded(kernel, options, OF_RECORD)]

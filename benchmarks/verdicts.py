@@ -173,16 +173,16 @@ def _compare(problems: Mapping[str, str], device: str, repeats: int, end: float,
         of = found[name]
         fastest, tied_ones, apart = _judged(name, size, device, of.budgeted)
         tied = sum(config_key(config) in tied_ones for config in of.budgeted)
-        held = sum(fastest in keys for keys in of.measured)
+        measured = sum(fastest in keys for keys in of.measured)
         same = max(Counter(map(config_key, of.winners)).values(), default=0)
         same_fastest = max(Counter(map(config_key, of.fastest)).values(), default=0)
         exhaustive, budgeted = len(of.winners), len(of.budgeted)
         seconds = median([*of.seconds[0], *of.seconds[BUDGET]]) if exhaustive + budgeted else 0.0
         intervals, pairs = of.held()
-        counts = f"{same}/{exhaustive}", f"{same_fastest}/{exhaustive}", f"{tied}/{budgeted}", f"{held}/{budgeted}"
-        share = f"{intervals / pairs:.1%}" if pairs else ""
+        counts = f"{same}/{exhaustive}", f"{same_fastest}/{exhaustive}", f"{tied}/{budgeted}", f"{measured}/{budgeted}"
+        held = f"{intervals / pairs:.1%}" if pairs else ""
         print(
-            f"{name:28} {counts[0]:>12} {counts[1]:>13} {counts[2]:>15} {apart:>6.1%} {counts[3]:>9} {share:>9} "
+            f"{name:28} {counts[0]:>12} {counts[1]:>13} {counts[2]:>15} {apart:>6.1%} {counts[3]:>9} {held:>9} "
             f"{seconds:>8.1f}"
         )
         met += same >= GOAL * exhaustive and tied >= GOAL * budgeted
