@@ -104,9 +104,10 @@ def _counted_for(space: Space, device: str | None, scope_of: Callable[[str, Limi
         is_common = scope.limits == COMMON_GPU
         return "a common GPU" if is_common else f"a GPU of capability {scope.limits.compute_capability}", scope
     opened = devices.open_device(devices.for_space(space, device))
-    counted_for, scope = opened.name, scope_of(opened.language, opened.limits)
-    opened.close()
-    return counted_for, scope
+    try:
+        return opened.name, scope_of(opened.language, opened.limits)
+    finally:
+        opened.close()
 
 
 def _step(step: Step) -> dict[str, Any]:
