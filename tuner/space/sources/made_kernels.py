@@ -22,6 +22,8 @@ MOST_DEPTH, MOST_LETTERS = 12, 1_000_000  # of macros in macros; of the text: be
 
 @dataclass(frozen=True)
 class _Macro:
+    """The parameters of a macro and the tokens that it stands for."""
+
     parameters: tuple[str, ...]
     tokens: tuple[str, ...]
 
