@@ -18,7 +18,7 @@ void f(double *y, const double *x, const int *work, int n) {
 """
 FILL = """
 def work(rng):
-    return (10_000 * 5 ** rng.permutation(4)[:1]).astype("int32")  # any two of these lie far apart
+    return (10_000 * 12 ** rng.permutation(3)[:1]).astype("int32")  # any two of these lie far apart
 """
 
 
@@ -32,4 +32,4 @@ def test_the_least_work_wins_whichever_inputs_a_run_finds(tune: Tune, tmp_path: 
     assert done.status == 0, done.err
     best = done.json["best"]
     assert best["config"] == {"a": 4}
-    assert best["spread"] < 1, "that of times on one set, on a busy machine too; over sets it would be 1.3 or more"
+    assert best["spread"] < 1.5, "that of times on one set, on a busy machine too; over sets it would be 1.7 or more"
