@@ -175,6 +175,16 @@ def test_results_of_ktt_are_read_with_their_failures(tmp_path: Path) -> None:
         (32, 0, 0.5): (None, "CompilationFailedConfig"),
         (128, 1, 0.5): (None, "ValidationFailed"),
     }
+    results = ktt()
+    failed = next(each for each in results["Results"] if each["Status"] == "ValidationFailed")
+    results["Results"].insert(0, {**failed, "Status": "Ok", "TotalDuration": None})  # neither hides the failure
+    path.write_text(json.dumps(results))
+    assert {entry.failure for entry in recording.read(path).entries.values()} == {
+        None,
+        "CompilationFailedConfig",
+        "ValidationFailed",
+    }
+    path.write_text(json.dumps(ktt(), indent=4))
     cut_short = path.read_text()[: path.read_text().index("ValidationFailed")]
     path.write_text(cut_short)
     read = recording.read(path)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner.errors import RequestError
 from tuner.judging.comparison import ComparedRuns
@@ -97,6 +98,17 @@ def test_rounds_are_added_while_noise_decides(tmp_path: Path) -> None:
     (same,), (other,) = (verdict.times for verdict in judged.verdicts)
     assert 8 < same.rounds <= 2 * 8 * 16 or (same.rounds, same.decision) == (8, "as fast")
     assert other.decision == "slower"
+
+
+@pytest.mark.slow
+def test_options_that_are_too_small_to_be_seen_are_larger_at_a_hidden_size(tmp_path: Path) -> None:
+    code = "void f(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = x[i] + s * x[i]; }"
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"]), {"name": "s", "dtype": "float32"}]
+    space = written(tmp_path, code, arguments, "x + s * x", options={"s": 1e-9})
+    candidate = tmp_path / "without.c"
+    candidate.write_text(code.replace(" + s * x[i]", ""))
+    judged = tuner.evaluate(candidate, space, 300, device="host", rounds=5, hidden=1, verify=1)
+    assert [verdict.codes for verdict in judged.verdicts] == [["wrong_hidden_size"]]
 
 
 def test_a_decision_needs_two_looks_that_say_the_same() -> None:

@@ -12,11 +12,13 @@ from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.measure.verify import blindness
 from tuner.measure.verify.blindness import Sight
 from tuner.measure.workbench import Workbench
 
 WAVE = "v * v * (x[2:] - 2 * x[1:-1] + x[:-2])"  # a wave's spatial term, of one dimension
 IN_C = "v[i] * v[i] * (x[i + 2] - 2 * x[i + 1] + x[i])"
+LONG = "+".join(30 * ["(1+1+1+1+1+1+1+1+1+1+1+1+1+1)"])
 HUGE = {"fill": {"uniform": [1500, 4500]}}
 
 
@@ -33,6 +35,12 @@ def wave(folder: Path, term: str, reference: str, speed: Any, **more: Any) -> Pa
         {"name": "s", "dtype": "float32"},
     ]
     return written(folder, code, arguments, f"2 * x[1:-1] - last + {reference}", **more)
+
+
+@pytest.fixture(autouse=True)
+def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, nothing stays untried."""
+    monkeypatch.setattr(blindness, "MOST_SECONDS", 600.0)
 
 
 def sight(file: Path, device: Device, size: str = "100") -> Sight:
@@ -63,6 +71,7 @@ def test_what_no_output_shows_is_named_unless_the_finals_show_it(
         ("clip(x + last, -9, 255)", {}, ["bounds of `clip(x + last, -9, 255)`"]),
         ("clip(x + last, -9, 255)", {"normal": [0, 300]}, []),
         ("abs(x) * last", "ones", ["factor `last`"]),
+        (f"abs(x)*last*({LONG})", "ones", []),  # with blanks, it is too long without a part
         ("where(x > 0, x, last)", {"uniform": [0.5, 1]}, []),
         ("s * x * last if s != 0 else x", "ones", []),  # of conditions, one branch is computed
     ],
@@ -75,6 +84,23 @@ def test_parts_of_an_expression_that_change_no_output_are_named(
     arguments.append({"name": "s", "dtype": "float32"})
     code = "void f(float *y, const float *x, const float *last, float s, int n) {}"
     assert sight(written(tmp_path, code, arguments, reference, options={"s": 1.0}), host).unseen == unseen
+
+
+def test_what_is_not_tried_is_not_taken_for_seen(host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what has no answer, nor what only the smaller tolerance of a smaller size shows, nor what takes long."""
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"]), array("v", "float32", ["2 * n"])]
+    arguments.append({"name": "s", "dtype": "float32"})
+    code = "void f(float *y, const float *x, const float *v, float s, int n) {}"
+    more = {"options": {"s": 0.01}, "tolerance": "1.0e-9 * n"}
+    file = written(tmp_path, code, arguments, "s * x + 1.0e-4 * (v[:n] - v[n:]) * x", **more)
+    small, large = sight(file, host), sight(file, host, "1000000")
+    assert (small.unseen, large.unseen) == ([], [])
+    assert "argument v" in {*large.untried} - {*small.untried}
+    monkeypatch.setattr(blindness, "MOST_SECONDS", 0.0)
+    late = sight(file, host)
+    assert {"option s", "argument x", "argument v"} <= {*late.untried}
+    (sentence,) = late.sentences
+    assert sentence.startswith("verification did not try other values of option s: the expected outputs take too long")
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ from tuner.space.texts import config_text, size_text
 if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.judging.problem import DrawnSet
+    from tuner.measure.benchmark import Bench
     from tuner.space.model import Space
 
 SETS = 2  # of inputs on which a candidate is verified at a size that it may know
@@ -77,6 +78,7 @@ class CandidateJudge:
         ]
         self._config = first_valid(space, told[0])
         self._told = [JudgedProblem(device, space, scope, self._config) for scope in told]
+        self._benches = self._told_benches()
         scopes, usual = self._hidden_scopes(told)
         hidden = [JudgedProblem(device, space, scope, self._config) for scope in scopes]
         self._problems = [*self._told, *hidden]
@@ -91,10 +93,18 @@ class CandidateJudge:
         self._timings = [self._timing(number, problem, noted) for number, problem in enumerate(self._told)]
         self._empty = self._process(is_judged=False) if device.on_processor else None
 
-    def _timing(self, number: int, problem: JudgedProblem, noted: Callable[[str], None]) -> CandidateTiming:
+    def _told_benches(self) -> list[Bench]:
+        """A bench for each known size. The user is told what verification does not see."""
         from tuner.measure.benchmark import Bench  # imported by the fork server
 
-        bench = Bench(self._device, self._space, problem.scope)
+        benches = [Bench(self._device, self._space, problem.scope) for problem in self._told]
+        sentences = [sentence for bench in benches for sentence in bench.workbench.check_sight().sentences]
+        for sentence in dict.fromkeys(sentences):
+            self._noted(f"{self._space.name}: {sentence}")
+        return benches
+
+    def _timing(self, number: int, problem: JudgedProblem, noted: Callable[[str], None]) -> CandidateTiming:
+        bench = self._benches[number]
         return CandidateTiming(self._device, bench, problem, number, self._baseline, self._drawing(number), noted)
 
     def about(self) -> dict[str, Any]:
@@ -149,7 +159,8 @@ class CandidateJudge:
                 scopes.append(op.scope(sizes, dict(scope.options), scope.language, scope.limits, dict(scope.types)))
         referee = Referee(self._device, self._space, ReferenceCache())
         base = scopes[-1] if scopes else told[0]
-        other = other_options.varied(op, base, referee.options(base))
+        seen = self._benches[0].workbench.check_sight().options
+        other = other_options.varied(op, base, referee.options(base), seen)
         if other is not None and referee.covers(other) and self._space.valid(self._config, other):
             scopes = [*scopes[:-1], other]
             may_change = not self._space.fixed_options & {n for n, v in other.options.items() if base.options[n] != v}

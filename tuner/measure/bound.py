@@ -56,6 +56,11 @@ class Bound:
         """The bound of errors that are so many times as large."""
         return replace(self, atol=factor * self.atol, rtol=factor * self.rtol, ulp=factor * self.ulp)
 
+    def widened(self, other: Bound) -> Bound:
+        """The bound that allows at least what each of the two does."""
+        terms = {name: max(getattr(self, name), getattr(other, name)) for name in ("atol", "rtol", "ulp", "wrong")}
+        return replace(self, **terms)
+
     def limits(self, answers: Array) -> Array | float:
         """The largest allowed error of each element, given its answer."""
         if self.is_uniform:

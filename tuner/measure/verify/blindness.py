@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -33,6 +32,7 @@ from tuner.space.values.forms import ExpressionReference, NoReference, PythonRef
 if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.measure.answers.referee import Referee
+    from tuner.measure.bound import Bound
     from tuner.measure.verify.input_sets import InputSet
     from tuner.space.argument import Argument
     from tuner.space.expressions import Expression
@@ -51,8 +51,9 @@ _SEED = -8  # of the verdict in the cache, beside those of precision
 
 @dataclass
 class Sight:
-    """What verification cannot see. `unseen` names options, inputs and parts, as in `option a`; `untried` those that
-    would have taken too long. `options` are values of options at which outputs show what they do not show at the
+    """What verification cannot see. `unseen` names options, inputs and parts, as in `option a`; `untried` those whose
+    change would have taken too long, or has no answers, or shows only with the smaller tolerance of a smaller size.
+    `options` are values of options at which outputs show what they do not show at the
     problem's own; `sentences` say all this to the user."""
 
     unseen: list[str] = field(default_factory=list)
@@ -88,7 +89,7 @@ def _sight(referee: Referee, problem: Scope, inputs: InputSet) -> Sight:
     own = referee.apart()
     try:
         if (small := _small(own, problem)) is not None:
-            return _Examination(own, *small).sight()
+            return _Examination(own, *small, wide=inputs.bounds).sight()
     except (TunerError, MemoryError):  # the operation has no such sizes
         pass
     return _Examination(own, nominal(referee.space, problem), inputs, seconds).sight()
@@ -113,10 +114,15 @@ def _small(referee: Referee, problem: Scope) -> tuple[Scope, InputSet, float] | 
 class _Examination:
     """The changes of one problem, tried one after the other."""
 
-    def __init__(self, referee: Referee, scope: Scope, inputs: InputSet, seconds: float) -> None:
-        """`seconds` is the time that the answers of `inputs` took."""
+    def __init__(
+        self, referee: Referee, scope: Scope, inputs: InputSet, seconds: float, wide: Mapping[str, Bound] = _NONE
+    ) -> None:
+        """`seconds` is the time that the answers of `inputs` took. `wide` are the bounds of a larger problem, for which
+        `inputs` stand: what only smaller bounds show is neither seen nor unseen there."""
         self._referee, self._scope, self._inputs, self._seconds = referee, scope, inputs, seconds
         self._op, self._sight, self._answers = referee.space.operation, Sight(), 0
+        self._wide, self._is_unclear = wide, False
+        self._late: list[str] = []  # small options for which the time did not suffice
         self._deadline = time.perf_counter() + MOST_SECONDS
 
     def sight(self) -> Sight:
@@ -133,9 +139,9 @@ class _Examination:
         arrays = {argument.name for argument in self._op.arrays}
         for output, formula in formulas.items():
             hidden = set[int]()  # the nodes within parts that are not seen
-            for part, node, rest in _simpler(formula, arrays):
+            for part, node, old, kept in _simpler(formula, arrays):
                 if id(node) not in hidden:
-                    self._try(part, functools.partial(self._is_part_seen, output, rest))
+                    self._try(part, functools.partial(self._is_part_seen, output, formula, old, kept))
                 if part in self._sight.unseen:
                     hidden.update(id(inner) for inner in ast.walk(node))
         if unseen := self._sight.unseen:
@@ -145,16 +151,28 @@ class _Examination:
                 f"other values of {it}, or without {it}, so a kernel that ignores {it} passes; give inputs a `fill:`, "
                 "or options other values, by which an output changes, or write a smaller `tolerance:`"
             )
+        if late := self._late:
+            self._sight.sentences.append(
+                f"verification did not try other values of {', '.join(late)}: the expected outputs take too long; so "
+                "the finals have no larger values of options that are too small to be seen; tune a smaller size, too, "
+                "where they are tried"
+            )
         return self._sight
 
     def _try(self, name: str, is_seen: Callable[[], bool]) -> None:
+        self._is_unclear = False
         try:
-            if not is_seen() and name not in self._sight.unseen:
-                self._sight.unseen.append(name)
+            if is_seen():
+                return
+            names = self._sight.untried if self._is_unclear else self._sight.unseen
         except _TooSlow:
-            self._sight.untried.append(name)
-        except (TunerError, MemoryError):  # a reference may refuse what was changed
-            pass
+            names = self._sight.untried
+            if 0 < abs(self._scope.passed_options.get(name.removeprefix("option "), 0)) < MOST / 10:
+                self._late.append(name)
+        except (TunerError, MemoryError):  # a reference may refuse what was changed, such as another shape
+            names = self._sight.untried
+        if name not in names:
+            names.append(name)
 
     def _is_option_seen(self, name: str) -> bool:
         """Whether outputs show the option, perhaps at a larger value, which is then noted."""
@@ -176,16 +194,22 @@ class _Examination:
         return False
 
     def _is_input_seen(self, argument: Argument, position: int) -> bool:
+        self._watch()  # before other contents take memory
         contents = self._changed(argument, position)
         if contents is None:
             return True
         changed = {argument.name: contents}
         return self._shows(self._scope, contents=changed) or self._shows_elsewhere(contents=changed)
 
-    def _is_part_seen(self, output: str, rest: Expression) -> bool:
-        """Whether outputs show that the expression of an output is `rest`, which lacks a part."""
+    def _is_part_seen(self, output: str, formula: Expression, old: ast.expr, kept: ast.expr) -> bool:
+        """Whether outputs show that the expression of an output has `kept` in place of `old`.
+
+        Raises ExpressionError if it is then too long: its text has other blanks than the user's.
+        """
+        self._watch()
         form = self._op.reference
         assert isinstance(form, ExpressionReference)
+        rest = expressions.parse_array(ast.unparse(copy.deepcopy(formula.tree, {id(old): kept})))
         reference = ExpressionReference({**form.outputs, output: rest})
         referee = self._referee.apart(reference)
         return self._shows(self._scope, referee=referee) or self._shows_elsewhere(referee=referee)
@@ -221,18 +245,22 @@ class _Examination:
     ) -> bool:
         """Whether an output of this changed problem differs from `inputs` by more than `margin` times its tolerance."""
         self._watch()
+        began = time.perf_counter()
         self._answers += 1
         inputs = inputs or self._inputs
         all_contents = {**inputs.contents, **contents}
         answers, _ = (referee or self._referee).answers(scope, all_contents, OTHER_SEED + self._answers)
+        is_shown = False
         with np.errstate(all="ignore"):
-            return any(
-                judged(
-                    replace(output, bound=output.bound.scaled(margin)),
-                    Mutant("other", replace(output, answer=answers[output.name]).right),
-                ).is_rejected
-                for output in outputs(self._op, inputs)
-            )
+            for output in outputs(self._op, inputs):
+                other = Mutant("other", replace(output, answer=answers[output.name]).right)
+                wide = output.bound.widened(self._wide.get(output.name, output.bound))
+                is_shown = is_shown or judged(replace(output, bound=wide.scaled(margin)), other).is_rejected
+                if not is_shown and wide != output.bound:
+                    own = replace(output, bound=output.bound.scaled(margin))
+                    self._is_unclear = self._is_unclear or judged(own, other).is_rejected
+        self._seconds = max(self._seconds, time.perf_counter() - began)  # comparing large outputs takes long, too
+        return is_shown
 
     def _watch(self) -> None:
         """Raise _TooSlow if further answers would take too long."""
@@ -240,8 +268,9 @@ class _Examination:
             raise _TooSlow
 
 
-def _simpler(expression: Expression, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, Expression]]:
-    """The expression without one of its parts, after the name of this part, as in "term `a * x`", and its node.
+def _simpler(expression: Expression, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, ast.expr, ast.expr]]:
+    """Parts that the expression may lack: the name of each, as in "term `a * x`", its node, and the node in whose place
+    another one is then.
 
     The parts are terms and factors that name an array, divisors, bounds and absolute values. Branches that depend on a
     condition are left as they are, because the other one may be computed.
@@ -249,11 +278,10 @@ def _simpler(expression: Expression, arrays: Set[str]) -> Iterator[tuple[str, as
     conditions = [node for node in ast.walk(expression.tree) if isinstance(node, ast.IfExp)]
     branches = [branch for node in conditions for branch in (node.body, node.orelse)]
     conditional = {id(node) for branch in branches for node in ast.walk(branch)}
-    for place, node in enumerate(ast.walk(expression.tree)):
-        for name, part, kept in _parts(node, arrays) if id(node) not in conditional else ():
-            tree = copy.deepcopy(expression.tree)
-            old = next(itertools.islice(ast.walk(tree), place, None))
-            yield name, part, expressions.parse_array(ast.unparse(_Replacement(old, kept).visit(tree)))
+    for old in ast.walk(expression.tree):
+        if isinstance(old, ast.expr) and id(old) not in conditional:
+            for name, part, kept in _parts(old, arrays):
+                yield name, part, old, kept
 
 
 def _parts(node: ast.AST, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, ast.expr]]:
@@ -291,16 +319,6 @@ def _names(node: ast.expr, arrays: Set[str]) -> bool:
 
 def _text(node: ast.expr) -> str:
     return shown(ast.unparse(node))
-
-
-class _Replacement(ast.NodeTransformer):
-    """Replaces one node of a tree by another one."""
-
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old, self._new = old, new
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self._new if node is self._old else super().visit(node)
 
 
 class _TooSlow(Exception):

@@ -84,15 +84,16 @@ class Queue:
         """The next configuration to measure, claimed and built; None when the search is over.
 
         To keep the devices busy, it asks for more until one configuration, and READY more for each of the `devices`,
-        are built. While the search needs results, it asks for one for each of the `devices`, and READY more, at most.
-        `watch` receives the time that the device waited for a build.
+        are built, but for at most the compile pool's depth. While the search needs results, it asks for at most one for
+        each of the `devices`, and READY more. `watch` receives the time that the device waited for a build.
         """
         while not self.stopping:
             with self.changed:
                 self._drop_late()
                 ahead = list(self._ahead)
             built = [config for config in ahead if self._compile_pool.is_ready(config)]
-            most = devices + READY if self._search.needs_results() else self._compile_pool.depth
+            depth = self._compile_pool.depth
+            most = min(depth, devices + READY) if self._search.needs_results() else depth
             if len(ahead) < most and len(built) <= READY * devices and self._ask():
                 continue
             with self.changed:

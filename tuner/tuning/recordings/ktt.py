@@ -47,7 +47,7 @@ def as_cache(
         time = _time(result, ms_per_unit)
         failure = {"__error__": time} if isinstance(time, str) else {}
         key = tuple(sorted(config.items()))
-        if isinstance(time, float) or key not in entries:
+        if isinstance(time, float) or key not in entries or entries[key]["time"] is None:
             entries[key] = {**config, "time": time, **failure}
     parameters = {name: sorted(of, key=lambda v: (isinstance(v, str), v)) for name, of in values.items()}
     about = {"device_name": _text(metadata.get("Device")), "kernel_name": kernel, "tune_params": parameters}
