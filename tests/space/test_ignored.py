@@ -55,6 +55,12 @@ def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
         ("threads * 2, blocks", {}, "add the restriction `(threads * 2) * blocks <= 2048`"),
         ("threads, blocks", {"restrictions": ["threads * blocks <= 2048"]}, ""),
         ("threads, blocks", {"restrictions": ["threads * blocks * a <= 2048"]}, ""),
+        ("threads, blocks", {"restrictions": ["threads <= 128 * a", "a + 0 * n > 0"]}, ""),
+        ("threads, blocks", {"restrictions": ["threads <= 512 * a"]}, "5 blocks of 512 threads"),
+        ("threads, blocks", {"derived": {"all": "threads * blocks"}, "restrictions": ["all <= 2048"]}, ""),
+        ("1024 / c, blocks", {}, "5 blocks of 512 threads"),
+        ("1025 / c, blocks", {}, "add the restriction `(1025 // c) * blocks <= 2048`"),
+        ("1024 / (c - 2), blocks", {"restrictions": ["blocks <= 2"]}, ""),
         ("threads", {}, ""),
         ("threads, 1", {}, ""),
         ("THREADS, blocks", {}, ""),
@@ -63,8 +69,12 @@ def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
 def test_launch_bounds_of_more_blocks_than_a_multiprocessor_holds_are_named(
     bounds: str, more: dict[str, Any], named: str, tmp_path: Path, tune: Tune
 ) -> None:
-    head = "static_assert(blocks > 0);\n#define THREADS threads\n"
-    more = {"parameters": {"a": [1], "threads": [64, 512], "blocks": [1, 2, 3, 4, 5]}, "block": ["threads"], **more}
+    head = "static_assert(blocks > 0 && c > 0);\n#define THREADS threads\n"
+    more = {
+        "parameters": {"a": [1], "threads": [64, 512], "blocks": [1, 2, 3, 4, 5], "c": [2, 3]},
+        "block": ["threads"],
+        **more,
+    }
     done = tune("validate", of(tmp_path, f"__launch_bounds__({bounds})", head, **more))
     assert (done.status, named in done.err, bool(done.err)) == (2 if named else 0, True, bool(named))
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
-from tuner.space.model import Space
+from tuner.space.model import Restriction, Space
+from tuner.space.scope import COMMON_GPU, Scope
 from tuner.space.sources.checks.uses import MacroFault, key
 from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import Prototype
@@ -44,25 +45,31 @@ def registers(space: Space, position: int, prototype: Prototype) -> Iterator[Mac
 def resident_blocks(space: Space, prototype: Prototype) -> Iterator[MacroFault]:
     """The fault of launch bounds that ask for more blocks than a multiprocessor can hold.
 
-    It is named where the launch bounds depend on parameters alone, and no restriction on the blocks has other names.
+    It is named where the launch bounds depend on parameters alone, in a configuration that all restrictions allow that
+    have to do with these parameters. A restriction on a size is taken not to.
     """
     blocks = prototype.resident
     if "cuda" not in space.languages or blocks not in space.parameters:
         return
     try:
-        threads = expressions.parse(prototype.block[0])
+        threads = expressions.parse(
+            prototype.block[0].replace("/", "//")
+        )  # C divides whole numbers without a remainder
     except ExpressionError:
         return
     names = threads.names | {blocks}
-    conditions = [restriction for restriction in space.restrictions if restriction.that.names <= names]
-    others = [restriction for restriction in space.restrictions if restriction not in conditions]
-    if not names <= space.parameters.keys() or any(blocks in restriction.that.names for restriction in others):
+    if not names <= space.parameters.keys():
         return
-    for scope in _combinations(space, names):
-        per_block, least = threads.integer(scope), scope[blocks]
+    others, conditions = _related(space, names)
+    scope = Scope(sizes={}, options={}, language="cuda", limits=COMMON_GPU)
+    for config in _combinations(space, [*others, *sorted(names)]):
+        try:
+            per_block, least = threads.integer(config), config[blocks]
+        except ExpressionError:
+            continue
         if not isinstance(least, int) or per_block > _MOST_THREADS_OF_A_BLOCK or per_block * least <= _MOST_THREADS:
             continue
-        if all(condition.holds(scope) for condition in conditions):
+        if space.satisfies(config, scope, conditions):
             message = (
                 f"__launch_bounds__ of {prototype.name} asks for {least} blocks of {per_block} threads per "
                 f"multiprocessor, which has at most {_MOST_THREADS} threads: the compiler ignores it, and the kernel "
@@ -73,10 +80,20 @@ def resident_blocks(space: Space, prototype: Prototype) -> Iterator[MacroFault]:
             return
 
 
-def _combinations(space: Space, names: frozenset[str]) -> Iterator[Mapping[str, Any]]:
-    ordered = sorted(names)
-    values = product(*(space.parameters[name] for name in ordered))
-    return (dict(zip(ordered, each, strict=True)) for each in islice(values, _MOST_COMBINATIONS))
+def _related(space: Space, names: frozenset[str]) -> tuple[list[str], list[Restriction]]:
+    """The other parameters that restrictions relate to the parameters `names`, and these restrictions."""
+    known, conditions = {*names}, list[Restriction]()
+    behind = [({*space.parameters_behind(each.that.names)}, each) for each in space.restrictions]
+    while more := [each for each in behind if each[1] not in conditions and each[0] & known]:
+        for parameters, restriction in more:
+            known |= parameters
+            conditions.append(restriction)
+    return sorted(known - names), conditions
+
+
+def _combinations(space: Space, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    values = product(*(space.parameters[name] for name in names))
+    return (dict(zip(names, each, strict=True)) for each in islice(values, _MOST_COMBINATIONS))
 
 
 def _factor(text: str) -> str:
