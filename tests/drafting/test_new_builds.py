@@ -150,6 +150,18 @@ SAID = {
          'name: sums, dtype: float32, kind: local, shape: ["ceil_div(TILE, 32)"]}\n',
          'name: parts, dtype: float32, kind: local, shape: ["TILE * TILE"]}\n', "block: [TILE, TILE]\n"],
     ),
+    "local memory of vectors, stored by components and added to atomically": (
+        "__kernel void f(__global float *y, __local float4 *part, __local int *counts) { int t = get_local_id(0);"
+        "part[t].x = y[t]; if (t && part[t + 1].x == 1) atomic_inc(&counts[2 * t]); y[t] = part[0].y; }", "",
+        ['name: part, dtype: float32, kind: local, shape: [block_size_x, 4]}\n',
+         'name: counts, dtype: int32, kind: local, shape: ["2 * block_size_x - 1"]}\n'],
+    ),
+    "local memory whose stores are wider than an element": (
+        "__kernel void f(__global float4 *y, __local float *a, __local float *b) { int t = get_local_id(0);"
+        "*(__local float4 *)&a[4 * t] = y[t]; __local float *at = &b[4 * t]; *(__local float4 *)&at[0] = y[t]; "
+        "y[t] = a[t] + b[t]; }", "",
+        [f"name: {name}, dtype: float32, kind: local, shape: [block_size_x]}}  # ? how many elements" for name in "ab"],
+    ),
     "planes of a volume": (
         "#define FIRST 1\n#define LAST (FIRST + 3)\n__kernel void f(__global float *y, __global const float *x, int n, "
         "__constant float *w, __global const int *near) { int i = get_global_id(0); if (i >= n) return; float s = 0;"

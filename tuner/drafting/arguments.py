@@ -117,6 +117,7 @@ class DraftedArguments:
             ):
                 asks.append(f"is it the length of {array}? then write value: {blocks[0]} here, and no size")
         body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
+        parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
         if parameter.is_pointer and self.facts.is_local(parameter):
             names = ([each.name for each in self.facts.taken(step)] for step in self.facts.steps)
             step = next(s for s, taken in zip(self.facts.steps, names, strict=True) if parameter.name in taken)
@@ -125,11 +126,10 @@ class DraftedArguments:
                 elements = " * ".join(self.facts.block)
             if "portable.h" in self.facts.code:
                 asks.append("CUDA has no `kind: local`: declare it in the kernel, or write `languages: [opencl]`")
-            body += f", kind: local, shape: [{word(elements)}]"
+            body += f", kind: local, shape: [{', '.join([word(elements), *parts])}]"
         elif parameter.is_pointer:
             role, more = self.facts.role(parameter)
             shape = self.shape(parameter.name)
-            parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
             if numbers := self.facts.struct_numbers(parameter):
                 parts = [str(numbers[1])] if numbers[1] > 1 else []
             elif number := self.facts.struct_bytes(parameter):

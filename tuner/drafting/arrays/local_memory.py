@@ -32,10 +32,11 @@ class StoredMemory:
         self._block = {f"blockDim.{axis}": extent for axis, extent in zip(AXES, block, strict=False)}
 
     def elements(self, array: str) -> str:
-        """The number of elements of an array, as an expression; empty if that is not certain."""
+        """The number of elements of an array, as an expression; empty if that is not certain, as where an address is
+        passed on or cast."""
         indices = Indices([*_without_reads(self._body, array)], [array], [*self._names])
         stores = indices.accesses[array]
-        if array in indices.others or not stores:
+        if array in indices.others or not stores or _is_passed_on(self._body, indices.aliases[array]):
             return ""
         largest = [self._largest(indices, store) for store in stores]
         known = [each for each in largest if each is not None]
@@ -126,8 +127,25 @@ def _without_reads(body: Sequence[str], array: str) -> Iterator[str]:
 
 
 def _is_stored(body: Sequence[str], at: int) -> bool:
-    """Whether the element of an array at a position is stored, or may be, because its address is taken. What `+=` adds
-    to has been stored before."""
+    """Whether the element of an array at a position is stored, or a part of it as in `s[i].x = v`, or its address is
+    taken. What `+=` adds to has been stored before."""
     end = matching(body, at + 1) + 1
+    while body[end : end + 1] in ((".",), ("[",)):
+        end = end + 2 if body[end] == "." else matching(body, end) + 1
     is_assigned = body[end : end + 1] == ("=",) and body[end + 1 : end + 2] != ("=",)
-    return is_assigned or body[max(0, at - 1) : at] == ("&",)
+    return is_assigned or _is_address(body, at)
+
+
+def _is_address(body: Sequence[str], at: int) -> bool:
+    """Whether the address of the element at a position is taken, and it is no operand of `&` or `&&`."""
+    before = body[at - 2] if at > 1 else ""
+    is_operand = before in ("&", "]") or (before.isidentifier() and before != "return") or before[:1].isdigit()
+    return body[at - 1 : at] == ("&",) and not is_operand
+
+
+def _is_passed_on(body: Sequence[str], names: Collection[str]) -> bool:
+    """Whether more than an element may be stored at an address in an array, which has these names: it goes neither into
+    an atomic function nor into a pointer, whose accesses are known."""
+    taken = (at for at, each in enumerate(body) if each in names and body[at + 1 : at + 2] == ("[",))
+    before = (body[max(0, at - 3) : at - 1] for at in taken if _is_address(body, at))
+    return any(words[-1:] != ("=",) and not (words[1:] == ("(",) and words[0].startswith("atom")) for words in before)
