@@ -10,7 +10,7 @@ import pytest
 from helpers.processes import Tune
 from helpers.steps import LAST, PARTS, SUM, written
 from tuner.catalog import catalog
-from tuner.space import launch_form
+from tuner.space import kinds, launch_form
 from tuner.space.answers.reference import as_space
 from tuner.space.sources.rendering import Version
 from tuner.space.values.forms import KernelReference
@@ -480,3 +480,12 @@ def test_a_reference_kernel_gets_the_constants_of_its_source(mentioned: str, tmp
     assert isinstance(form, KernelReference)
     names = {argument.name for argument in as_space(space, form).operation.arguments}
     assert names == {"y", "x", "n", *(["weights"] if "[0]" in mentioned else [])}
+
+
+def test_a_kind_whose_module_lacks_another_is_no_unknown_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.py").write_text("import no_such_module_of_a_kind\n")
+    monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(tmp_path)])
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_of_a_kind"):
+        kinds.made("broken", {})
+    with pytest.raises(KeyError, match="unknown"):
+        kinds.made("unknown", {})

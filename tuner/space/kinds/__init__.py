@@ -28,9 +28,12 @@ def table() -> Mapping[str, type[Kind]]:
 @cache
 def _named(name: str) -> type[Kind]:
     """The Kind class of this name. Its module has the same name, and a launch imports no other."""
+    path = f"{__name__}.{name}"
     try:
-        module = importlib.import_module(f"{__name__}.{name}")
-    except ImportError:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise  # the kind's own module lacks another
         raise KeyError(name) from None
     return _in(module)[name]
 
