@@ -436,6 +436,35 @@ def test_kernels_that_macros_make_are_found_by_the_names_that_the_compiler_gets(
     (tmp_path / "f.yaml").write_text(answered.replace("sum_float", "sum_double"))
     error = tune("validate", tmp_path / "f.yaml", "100").err
     assert "has no entry point 'sum_double'; it defines less_float, product_int, sum_float" in error
+    code = r"""
+    #define ONE(T, f) __global__ void f(T *y) { y[0] = 1; }
+    ONE(float, one)
+    #define ALONE() extern "C" __global__ void alone(float *y) { y[0] = 1; }
+    ALONE()
+    #define JOIN_(a, b) a##b
+    #define JOIN(a, b) JOIN_(a, b)
+    #define real float
+    #define REAL real
+    #define NAME JOIN(named_, REAL)
+    __global__ void NAME(float *y) { y[0] = 1; }
+    #ifdef LARGE
+    #define WORD large
+    #define MAKE(f) __global__ void f##_large(float *y) { y[0] = 1; }
+    #else
+    #define WORD small
+    #define MAKE(f) __global__ void f##_small(float *y) { y[0] = 1; }
+    #endif
+    """
+    data, text = drafted(tmp_path, tune, code, "--entry", "named_float")
+    assert data["kernel"] == "named_float"
+    text = re.sub(r" *# [?].*", "", text).replace("reference:\n", "reference: none\n", 1)
+    (tmp_path / "f.yaml").write_text(text.replace("named_float", "none"))
+    assert "has no entry point 'none'; it defines alone, named_float, one" in tune("validate", tmp_path / "f.yaml").err
+    for left in ("MAKE(of)", "__global__ void JOIN(of_, WORD)(float *y) { y[0] = 1; }"):
+        (tmp_path / "f.cu").write_text(f"{code}{left}\n")
+        (tmp_path / "f.yaml").write_text(text.replace("named_float", "of_large"))
+        assert "entry point" not in tune("validate", tmp_path / "f.yaml").err, "a condition decides the name"
+        assert drafted(tmp_path, tune, f"{code}{left}\n", "--entry", "of_small")[0]["kernel"] == "of_small"
     endless = tmp_path / "g.cl"
     endless.write_text(f"{code}TWICE(x)\n__kernel void plain(__global float *y) {{ y[0] = 1; }}\n")
     assert tune("new", endless, "--entry", "plain").status == 0, "then macros stay as they are"

@@ -21,7 +21,7 @@ from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources import compiler_macros, device_code, includes, missing_headers
 from tuner.space.sources.includes import without_comments
-from tuner.space.sources.made_kernels import written_out
+from tuner.space.sources.made_kernels import has_open_names, written_out
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.type_names import aliases, has_several, resolved
@@ -42,6 +42,7 @@ _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
     "and does not expand macros in argument lists"
 )
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 
 
 class KernelFile:
@@ -127,6 +128,9 @@ class KernelFile:
         """A text without what compilers of other languages read, and with the kernels that macros make."""
         read = compiler_macros.read_by(self.languages[0], text) if len(self.languages) == 1 else text
         made = written_out(plain := without_comments(read))
+        if has_open_names(plain):
+            shown = "".join(f"\n#undef {name}" for name in {*_DEFINED.findall(plain)})  # else, values are only replaced
+            made = written_out(plain, without(plain + shown, flags.names(plain)))
         return read if made == plain else made
 
     def build_with(self, options: Sequence[Collection[str]]) -> None:

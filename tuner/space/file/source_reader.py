@@ -14,6 +14,7 @@ from tuner.space.expressions import braces
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.sources.includes import MAX_SOURCE, inlined, without_comments
+from tuner.space.sources.made_kernels import has_open_names
 from tuner.space.sources.prototype import prototypes
 
 _PORTABLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"portable\.h"', re.MULTILINE)
@@ -149,8 +150,8 @@ class SourceReader:
         text = self._text(source)
         if not _mentions(text, kernel) and not _mentions(text := inlined(source, include), kernel):
             every = prototypes(text)
-            if any(re.fullmatch(braces.pattern(kernel), each.name) for each in every):
-                return  # a macro makes its name
+            if any(re.fullmatch(braces.pattern(kernel), each.name) for each in every) or has_open_names(text):
+                return  # a macro makes its name, or may make it
             defined = ", ".join(sorted({each.qualified for each in every}))
             hint = f"; it defines {defined}" if defined else ""
             raise self.document.error(
