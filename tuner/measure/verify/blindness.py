@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tuner.errors import TunerError
+from tuner.errors import SpaceError, TunerError
 from tuner.measure.verify import input_sets, other_options
 from tuner.measure.verify.mutants import Mutant, judged, outputs
 from tuner.quoting import shown
@@ -53,8 +53,8 @@ _SEED = -8  # of the verdict in the cache, beside those of precision
 class Sight:
     """What verification cannot see. `unseen` names options, inputs and parts, as in `option a`; `untried` those whose
     change would have taken too long, or has no answers, or shows only with the smaller tolerance of a smaller size.
-    `options` are values of options at which outputs show what they do not show at the
-    problem's own; `sentences` say all this to the user."""
+    `options` are values of options at which outputs show what they do not show at the problem's own; `sentences` say
+    all this to the user."""
 
     unseen: list[str] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
@@ -212,7 +212,10 @@ class _Examination:
         rest = expressions.parse_array(ast.unparse(copy.deepcopy(formula.tree, {id(old): kept})))
         reference = ExpressionReference({**form.outputs, output: rest})
         referee = self._referee.apart(reference)
-        return self._shows(self._scope, referee=referee) or self._shows_elsewhere(referee=referee)
+        try:
+            return self._shows(self._scope, referee=referee) or self._shows_elsewhere(referee=referee)
+        except SpaceError:  # the rest has another shape, as without a factor that is an input: whose own change tells
+            return True
 
     def _changed(self, argument: Argument, position: int) -> Elements | None:
         """Other contents of an input that are as valid; None if there are none, or none are known."""
