@@ -30,7 +30,7 @@ os.fsync = lambda _: None  # no test turns the machine off, and what most of the
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from helpers import ROOT, browser, modules, trimmed_pocl
+from helpers import BUILDS, ROOT, browser, modules, trimmed_pocl
 from helpers.browser import Browser
 from helpers.databases import Server
 from helpers.folders import common
@@ -96,7 +96,7 @@ def folders(
     else:
         folder = tmp_path_factory.getbasetemp() / f"unasked-{next(_unasked)}"
     monkeypatch.setenv("TUNER_TURNS", "")
-    monkeypatch.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
+    monkeypatch.setenv("TUNER_CACHE", os.environ.get(BUILDS) or str(common(tmp_path_factory) / "cache"))
     monkeypatch.setenv("TUNER_STATE", str(folder / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(folder / "results"))
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
+from tuner.search.enumeration import enumerate_space
 from tuner.space import chosen_types, operation, parsing
 from tuner.space.computation import Operation
-from tuner.space.config import Value
+from tuner.space.config import Config, Value
 from tuner.space.expressions import parse
 from tuner.space.instance import Instance
 from tuner.space.model import Restriction, Space
@@ -19,6 +21,7 @@ from tuner.space.scope import Limits, Scope
 from tuner.space.step import Step
 from tuner.space.values.forms import ExpressionReference
 
+MOST_COMPARED = 1000  # configurations, of which the most different are chosen
 MOST_BYTES = 1 << 27  # of arrays: a grid of three dimensions, 1000 points along each, would take gigabytes
 
 
@@ -66,6 +69,21 @@ def scope_of(space: Space, device: Device, size: str | dict[str, int], **options
     sizes = parsing.parse_size(size, space.operation)
     given, types = parsing.parse_options(options, space.operation), chosen_types.defaults(space.operation)
     return space.operation.scope(sizes, given, device.language, device.limits, types)
+
+
+def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
+    """Up to `count` valid configurations, each with as many values, and pairs of values, as possible that none before
+    has; fewer if nothing is new in the others."""
+    valid = sorted(enumerate_space(space, scope).list)
+    compared = random.Random(0).sample(valid, min(len(valid), MOST_COMPARED))
+    new = {values: {*enumerate(values), *itertools.combinations(enumerate(values), 2)} for values in compared}
+    chosen = list[Config]()
+    while any(new.values()) and len(chosen) < count:
+        values = max(new, key=lambda values: len(new[values]))
+        seen = new.pop(values)
+        new = {other: pairs - seen for other, pairs in new.items()}
+        chosen.append(dict(zip(space.parameters, values, strict=True)))
+    return chosen
 
 
 WIDEST = Limits(compute_capability=9.0)  # of all that a space may require

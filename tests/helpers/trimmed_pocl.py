@@ -33,7 +33,8 @@ FOLDERS = ("kernels", "spaces", "tuner", "tests", "docs", "benchmarks")  # where
 SUFFIXES = {".c", ".cl", ".cu", ".cuh", ".h", ".md", ".py", ".yaml"}
 VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|double|half)\d+\b")
 NAMESAKES = {"int8", "int16", "uint8", "uint16"}  # vectors in OpenCL C, dtypes here
-COMPOSED = re.compile("atomic_(add|and|max|min|or|sub|xchg|xor)")  # by tuner.devices.opencl.cuda_words
+# Names that macros compose: those of tuner.devices.opencl.cuda_words, and of kernels/gallery/dot.cl.
+COMPOSED = re.compile("atomic_(add|and|max|min|or|sub|xchg|xor)|vload(2|4|8|16)")
 OF_NUMBERS = re.compile(  # functions whose code for vectors is half of the library
     r"(?:native_)?(?:cos|exp|log|powr|sin)|a(?:cos|sin|tan)h?|atan2|cbrt|(?:cos|sin|tan)(?:h|pi)|erfc?|exp10|exp2|expm1|fmod|"
     r"frexp|hypot|ldexp|[lt]gamma|log10|log1p|log2|modf|pown?|rem(?:ainder|quo)|rootn|shuffle2?|sincos|tan"

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from helpers.spaces import admitted, name, on, problems, scope_of, sized
+from helpers.spaces import admitted, name, on, problems, scope_of, sized, spread_out
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
 from tuner.errors import TunerError
 from tuner.measure.workbench import Workbench
-from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Config, config_key
 from tuner.space.default import excluding_all, first_valid, is_any_valid
 from tuner.space.instance import Instance
@@ -31,7 +30,7 @@ from tuner.store.store import Store
 
 BATCHED = (37, 100, 1, 3)
 LESS_THAN_A_TILE = (100, 37, 53)
-SIZES = [(1,), (31,), LESS_THAN_A_TILE, BATCHED, (1000,), (1024,)]  # one for all, or one each
+SIZES = [(1,), LESS_THAN_A_TILE, BATCHED, (1000,), (1024,)]  # one for all, or one each
 PLAIN = (1000,)  # its build is optimized on OpenCL, like those of users
 # For several dimensions on a processor. A matrix has several tiles of 128 each way.
 SMALLER = {(1000,): (300, 260, 150), (1024,): (256, 256, 128)}
@@ -90,14 +89,6 @@ def meets_requirements(space: Space, scope: Scope) -> bool:
     return all(r.that.evaluate(scope.names) for r in of_device)
 
 
-def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
-    """`count` valid configurations from all over the space."""
-    configurations = sorted(enumerate_space(space, scope).list)
-    count = min(count, len(configurations))
-    chosen = [configurations[i * len(configurations) // count] for i in range(count)]
-    return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
-
-
 def drawn(space: Space, scope: Scope) -> Config:
     """A valid configuration. Drawing takes milliseconds where listing the space takes seconds."""
     draw = random.Random(0)
@@ -118,11 +109,11 @@ def smaller(space: Space, size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def on_processor(spaces: list[Space]) -> list[ParameterSet]:
-    """Each space with most of SIZES: 31 shows little that 1 and 37 do not, and RAGGED has batches, too. Where the
-    default is verified at RAGGED, that is the size of less than a tile."""
+    """Each space with most of SIZES: RAGGED has batches, too. Where the default is verified at RAGGED, that is the size
+    of less than a tile."""
 
     def sizes(space: Space) -> list[tuple[int, ...]]:
-        left_out = {(31,), BATCHED} | ({LESS_THAN_A_TILE} if has_default_at_ragged(space) else set())
+        left_out = {BATCHED} | ({LESS_THAN_A_TILE} if has_default_at_ragged(space) else set())
         return [smaller(space, size) if size in SMALLER else size for size in SIZES if size not in left_out]
 
     return [case for space in spaces for case in problems([space], sizes(space))]
@@ -179,7 +170,7 @@ def test_a_gpu_stage_is_right_on_cuda(space: Space, size: tuple[int, ...], cuda:
 def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
     space: Space, size: tuple[int, ...], cuda: Device
 ) -> None:
-    right(space, cuda, size, spread_out(space, problem(space, cuda, size), 40))
+    right(space, cuda, size, spread_out(space, problem(space, cuda, size), 16))
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.kernels import broken, outcome_of
-from helpers.spaces import on, scope_of
+from helpers.spaces import on, scope_of, spread_out
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
@@ -46,12 +46,6 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Value], str]] = {
 
 def with_type(scope: Scope, real: str) -> Scope:
     return replace(scope, types={"real": real} if real else {})
-
-
-def spread(space: Space, scope: Scope, count: int) -> list[Config]:
-    configurations = sorted(enumerate_space(space, scope).list)
-    chosen = [configurations[i * len(configurations) // count] for i in range(count)]
-    return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
 
 
 @pytest.mark.parametrize("what", IMPOSSIBLE)
@@ -109,10 +103,12 @@ def test_the_space_of_the_persistent_stage_is_large() -> None:
 def test_configurations_are_right_where_tiles_reach_over_the_border(
     space: Space, real: str, size: str, cuda: Device
 ) -> None:
-    """Neither option is 0 or 1, so that a kernel which ignores one is wrong."""
+    """Neither option is 0 or 1, so that a kernel which ignores one is wrong. Types share the configurations."""
     scope = with_type(scope_of(space, cuda, size, alpha=1.5, beta=-0.75), real)
     bench = Workbench(cuda, space, scope)
-    tried = [dict(space.default), {**space.default, **TOGETHER}, *spread(space, scope, 12)]
+    types = space.operation.types.get("real", ("",))
+    tried = [dict(space.default), {**space.default, **TOGETHER}]
+    tried += spread_out(space, scope, 12)[types.index(real) :: len(types)]
     for config in (config for config in tried if space.valid(config, scope)):
         bench.verify(bench.bind(Program(cuda, build(cuda.compiler, Instance(space, config, scope)))))
 

@@ -69,7 +69,7 @@ def test_a_hopeless_configuration_is_measured_in_one_interval(cuda: Device) -> N
 
 
 def test_the_energy_of_the_best_has_a_spread_in_the_line_and_in_the_record(tune: Tune) -> None:
-    done = tune(KERNEL, "1024", "--device", "cuda", "--objective", "energy", "--budget", "6")
+    done = tune(KERNEL, "1024", "--device", "cuda", "--objective", "energy", "--budget", "3")
     assert done.status == 0, done.err
     assert " mJ (spread " in done.out
     records = (record_file.read(file, KERNEL)[0] for file in Store(KERNEL).files[:1])

@@ -262,7 +262,7 @@ def test_a_record_of_finals_one_by_one_has_what_one_of_joint_finals_has(
 @pytest.mark.gpu
 @pytest.mark.parametrize("second", ["energy", "registers"])
 def test_time_is_traded_off_against_energy_or_registers(second: str, tune: Tune) -> None:
-    strategy = ("--strategy", "optuna:nsga2", "--budget", "12")
+    strategy = ("--strategy", "optuna:nsga2", "--budget", "6")
     done = tune("07_tiled_1xn", "1024", "--device", "cuda", "--objective", f"time,{second}", *strategy, "--json")
     assert done.status == 0, done.err
     front = done.json["front"]

@@ -119,7 +119,7 @@ def test_an_edited_kernel_never_gets_old_times(tune: Tune, stage: Stage) -> None
 
 @pytest.mark.gpu
 def test_tuning_on_cuda_stores_a_verified_record_with_cublas_beside_it(tune: Tune) -> None:
-    done = tune("sgemm/07_tiled_1xn", "1024", "--device", "cuda", "--budget", "20", "--sustained", "--json")
+    done = tune("sgemm/07_tiled_1xn", "1024", "--device", "cuda", "--budget", "6", "--sustained", "--json")
     assert done.status == 0, done.err
     assert done.json["failed"] == {}
     best = done.json["best"]
