@@ -366,14 +366,3 @@ def test_the_python_of_gpus_runs(page: str, block: str) -> None:
         [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_the_architecture_has_the_tables_of_modules_as_they_are() -> None:
-    written = subprocess.run(
-        [sys.executable, "-c", "import rooms; print(rooms.page(rooms.PAGE.read_text()), end='')"],
-        cwd=ROOT / "docs/hooks", capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert written == TEXTS["docs/architecture.md"], "python docs/hooks/rooms.py writes the tables again"
-    folders = {file.parent.name for file in (ROOT / "tuner").glob("*/__init__.py")}
-    assert {name for name in folders if f"\n### {name}\n" in written} == folders

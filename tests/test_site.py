@@ -111,6 +111,11 @@ def test_the_site_has_a_page_for_each_document(site: dict[Path, Links]) -> None:
     assert documents | {"contributing", "changelog"} <= names
 
 
+def test_the_architecture_has_a_table_of_the_modules_of_each_room(folder: Path, site: dict[Path, Links]) -> None:
+    rooms = {room.parent.relative_to(ROOT / "tuner").as_posix() for room in (ROOT / "tuner").glob("*/**/__init__.py")}
+    assert {room.replace("/", "") for room in rooms} <= site[folder / "architecture/index.html"].anchors
+
+
 @pytest.mark.slow
 def test_the_notebook_runs_and_prints_and_draws_what_it_shows(
     tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,6 @@
-"""Write the tables of modules in docs/architecture.md from the modules' docstrings.
+"""The tables of modules, made from the modules' docstrings, which the site shows in docs/architecture.md.
 
-python docs/hooks/rooms.py           updates the page
+python docs/hooks/rooms.py           prints them
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/architecture.md"
-BEGIN, END = "<!-- rooms: begin -->\n", "<!-- rooms: end -->\n"
+MARKER = "<!-- rooms -->"  # in docs/architecture.md, replaced by the tables
 # Bottom up: a room imports only rooms before it.
 ORDER = [
     "space", "catalog", "drafting", "devices", "children", "search", "measure", "prediction", "store", "launch",
@@ -24,13 +23,6 @@ def summary(file: Path) -> str:
     """The first paragraph of a module's docstring, on one line."""
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return " ".join(text.partition("\n\n")[0].split())
-
-
-def page(text: str) -> str:
-    """The page with its tables replaced by current ones."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{tables()}{END}{after}"
 
 
 def tables() -> str:
@@ -61,4 +53,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    print(tables(), end="")

@@ -14,6 +14,7 @@ from typing import Any
 import course
 import notebook
 import reference
+import rooms
 import steps
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -75,16 +76,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite links, insert the list of steps, and let searches find RARELY_SOUGHT last.
+    """Rewrite links, insert the list of steps and the tables of modules, and let searches find RARELY_SOUGHT last.
 
-    Links to files above docs/ lead to their pages, and links to the project's README to the start page. The list of
-    steps replaces its marker.
+    Links to files above docs/ lead to their pages, and links to the project's README to the start page. The list and
+    the tables replace their markers.
     """
     if page.file.src_uri in RARELY_SOUGHT:
         page.meta["search"] = {"boost": 0.1}
     for source, target in {**OF_ROOT, "README.md": "start.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
     markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)
-    if course.MARKER not in markdown:
-        return markdown
-    return markdown.replace(course.MARKER, course.contents(_LADDERS))
+    for marker, made in ((course.MARKER, lambda: course.contents(_LADDERS)), (rooms.MARKER, rooms.tables)):
+        if marker in markdown:
+            markdown = markdown.replace(marker, made())
+    return markdown
