@@ -14,6 +14,7 @@ Y = array("y", "float32", ["n"], "out")
 KERNEL = 'extern "C" __global__ void {} f(float *y, int n) {{ y[0] = a; }}'
 LIMITED: dict[str, Any] = {"parameters": {"a": [1], "registers": [32, 64]}, "grid": [1], "block": [64]}
 OPTIONS = ["-maxrregcount={registers}"]
+CONSUMER = {"requires": {"compute_capability": ">=12.0"}}
 LOOP = "void f(float *y, int n) {{\n{}\n    for (int i = 0; i < n; i++) y[i] = 0;\n}}\n"
 
 
@@ -63,13 +64,21 @@ def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
         ("1024 / (c - 2), blocks", {"restrictions": ["blocks <= 2"]}, ""),
         ("threads", {}, ""),
         ("threads, 1", {}, ""),
-        ("THREADS, blocks", {}, ""),
+        ("threads, 5", {}, "parameters.threads: __launch_bounds__ of f asks for 5 blocks of 512"),
+        ("THREADS, blocks", {}, "add the restriction `(threads * 2) * blocks <= 2048`"),
+        ("MANY, blocks", {}, ""),
+        ("half, blocks", {"derived": {"half": "threads // 2"}, "restrictions": ["blocks <= 4"]}, ""),
+        ("twice, blocks", {"derived": {"twice": "threads * 2"}}, "3 blocks of 1024 threads"),
+        ("sized, blocks", {"derived": {"sized": "threads + 0 * n"}}, ""),
+        ("threads, blocks", {"restrictions": ["threads * blocks <= 2048"], **CONSUMER}, "has at most 1536 threads"),
+        ("threads, blocks", {"restrictions": ["threads * blocks <= 1536"], **CONSUMER}, ""),
+        ("threads, blocks", {"restrictions": ["blocks <= 4"], "requires": {"compute_capability": ">=8.9"}}, ""),
     ],
 )
 def test_launch_bounds_of_more_blocks_than_a_multiprocessor_holds_are_named(
     bounds: str, more: dict[str, Any], named: str, tmp_path: Path, tune: Tune
 ) -> None:
-    head = "static_assert(blocks > 0 && c > 0);\n#define THREADS threads\n"
+    head = "static_assert(blocks > 0 && c > 0);\n#define THREADS (threads * 2)\n#define MANY c\n#define MANY 64\n"
     more = {
         "parameters": {"a": [1], "threads": [64, 512], "blocks": [1, 2, 3, 4, 5], "c": [2, 3]},
         "block": ["threads"],
@@ -77,6 +86,23 @@ def test_launch_bounds_of_more_blocks_than_a_multiprocessor_holds_are_named(
     }
     done = tune("validate", of(tmp_path, f"__launch_bounds__({bounds})", head, **more))
     assert (done.status, named in done.err, bool(done.err)) == (2 if named else 0, True, bool(named))
+
+
+@pytest.mark.parametrize(
+    ("macro", "use"),
+    [
+        ("BOUNDS(t, b) __launch_bounds__(t, b)", "BOUNDS(threads, blocks)"),
+        ("BOUNDS(most) __launch_bounds__(most * 2, blocks)", "BOUNDS(threads / 2)"),
+        ("BOUNDS __launch_bounds__(threads, blocks)", "BOUNDS"),
+    ],
+)
+def test_launch_bounds_in_a_macro_are_looked_at(macro: str, use: str, tmp_path: Path, tune: Tune) -> None:
+    head = (
+        f"static_assert(blocks > 0);\n#ifdef __OPENCL_VERSION__\n#define BOUNDS(t, b)\n#else\n#define {macro}\n#endif\n"
+    )
+    space = {"parameters": {"a": [1], "threads": [64, 512], "blocks": [1, 5]}, "block": ["threads"]}
+    done = tune("validate", of(tmp_path, use, head, **space))
+    assert (done.status, "asks for 5 blocks of 512 threads per multiprocessor" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("bounds", ["", "\n#if a > 1\n__launch_bounds__(64)\n#endif\n", "__maxnreg__(32)"])

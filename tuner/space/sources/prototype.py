@@ -16,7 +16,9 @@ from tuner.space.sources.made_kernels import written_out
 from tuner.space.sources.tokens import angle_end, definitions, matching, split, words
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
-_BOUNDS = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[^\n]*\b__launch_bounds__\b", re.MULTILINE)
+_BOUNDS = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^()\n]*)\))?[ \t]+([^\n]*\b__launch_bounds__\b[^\n]*)$", re.MULTILINE
+)
 _KERNEL_WORDS = {"__global__", "__kernel", "kernel"}
 _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
@@ -104,7 +106,7 @@ class Prototype:
     body: the tokens of its body.
     has_launch_bounds: it certainly has `__launch_bounds__`.
     cluster: blocks per cluster in x, y, z, from `__cluster_dims__`; empty if it has none.
-    resident: the least blocks per multiprocessor that `__launch_bounds__` asks for; empty if it asks for none.
+    bounds: the arguments of `__launch_bounds__`, which may be in a macro; empty if the text leaves them open.
     """
 
     name: str
@@ -117,7 +119,7 @@ class Prototype:
     body: tuple[str, ...] = ()
     has_launch_bounds: bool = False
     cluster: tuple[str, ...] = ()
-    resident: str = ""
+    bounds: tuple[str, ...] = ()
 
     @property
     def qualified(self) -> str:
@@ -132,7 +134,8 @@ def prototypes(text: str) -> list[Prototype]:
     portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
     lists = {name for name, value in macros if "," in value}  # may expand to several parameters
     types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}  # may expand to a type
-    bounds = {"__launch_bounds__", *_BOUNDS.findall(code)}
+    bounds = _BOUNDS.findall(code)
+    with_bounds = {"__launch_bounds__", *(name for name, _, _ in bounds)}
     spaces = {name: value for name, value in macros if value.isidentifier()} if "namespace" in code else {}
     kernels, functions = [], []
     for prefix, name, inner, namespace, body in definitions(words(code)):
@@ -142,9 +145,9 @@ def prototypes(text: str) -> list[Prototype]:
         if is_kernel:
             template, defaults = _template(prefix)
             declared = _declared(prefix)
-            has_bounds, cluster = bool(bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
-            block, resident = _block(prefix), "".join(_attribute("__launch_bounds__", declared)[1:2])
-            found = (template, block, defaults, namespace, body, has_bounds, cluster, resident)
+            has_bounds, cluster = bool(with_bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
+            inside = (template, _block(prefix), defaults, namespace, body)
+            found = (*inside, has_bounds, cluster, _launch_bounds(declared, bounds))
             kernels.append(Prototype(name, parameters, True, *found))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
             functions.append(Prototype(name, parameters, False, namespace=namespace, body=body))
@@ -189,6 +192,21 @@ def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]
 
 def _block(prefix: list[str]) -> tuple[str, ...]:
     return _attribute("reqd_work_group_size", prefix) or _attribute("__launch_bounds__", prefix)[:1]
+
+
+def _launch_bounds(declared: list[str], macros: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+    """The arguments of `__launch_bounds__`; of that in a macro, the macro's arguments in place of its parameters.
+
+    macros: the name, the parameters and the text of each macro with launch bounds. One with several texts is left open.
+    """
+    if "__launch_bounds__" in declared:
+        return _attribute("__launch_bounds__", declared)
+    used = [macro for macro in macros if macro[0] in declared]
+    if len(used) != 1:
+        return ()
+    name, parameters, text = used[0]
+    values = dict(zip(parameters.replace(" ", "").split(","), _attribute(name, declared), strict=False))
+    return _attribute("__launch_bounds__", [part for word in words(text) for part in values.get(word, word).split()])
 
 
 def _attribute(word: str, prefix: list[str]) -> tuple[str, ...]:

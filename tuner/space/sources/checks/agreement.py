@@ -18,7 +18,7 @@ from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space
 from tuner.space.sources import source_text, struct_text, type_names
-from tuner.space.sources.checks import declared_memory, flag_faults, ignored, macros
+from tuner.space.sources.checks import declared_memory, flag_faults, ignored, launch_bounds, macros
 from tuner.space.sources.checks.uses import files
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
@@ -67,7 +67,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
             yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
             yield from (Fault(*fault) for fault in ignored.registers(space, position, prototype))
-            yield from (Fault(*fault) for fault in ignored.resident_blocks(space, prototype))
+            yield from (Fault(*fault) for fault in launch_bounds.faults(space, prototype, codes[step.source]))
         for where, message in declared_memory.missing_dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
     yield from _undeclared(space, "\n".join(codes.values()))
