@@ -11,7 +11,7 @@ from dataclasses import replace
 from tuner.classes import cached_property, dataclass
 from tuner.errors import ExpressionError
 from tuner.space import expressions, structs
-from tuner.space.dtypes import DTYPES
+from tuner.space.dtypes import DTYPES, complex_of
 from tuner.space.sources.prototype import Parameter
 from tuner.space.sources.struct_text import Member, StructDefinitions, dtype
 from tuner.space.sources.type_names import aliases, resolved
@@ -340,7 +340,7 @@ class Structs:
         members = self._of_array(parameter)
         found = _numbers(members, self.get, self.evaluated, self._types) if members else None
         if members and found and _is_complex(members):
-            return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
+            return (whole, 1) if (whole := complex_of(found[0])) else found
         nbytes = self.nbytes(parameter, opencl) if found and found[0] in DTYPES else None
         return found if nbytes is None or found is None else (found[0], nbytes // DTYPES[found[0]].itemsize)
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.classes import cached_property
-from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments
+from tuner.drafting.arguments.guessed_shapes import MOST_GUESSED
+from tuner.drafting.arguments.section import DraftedArguments
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
 from tuner.drafting.references import DraftedReference
@@ -38,6 +39,7 @@ class Draft:
         self.told = DraftedExtents(self.facts)
         self.extents = self.told.extents
         self.arguments = DraftedArguments(self.facts, self.told)
+        self.shapes = self.arguments.shapes
 
     def text(self) -> str:
         """The content of the space file."""
@@ -88,7 +90,7 @@ class Draft:
         defaults |= {
             name: f" {number or ''}{of_host}" for name, number in self.told.new_sizes.items() if name not in blocks
         }
-        texts = [*(extent for array in self.arguments.arrays for extent in self.arguments.shape(array.name))]
+        texts = [*(extent for array in self.shapes.arrays for extent in self.shapes.shape(array.name))]
         exponents = {name for each in texts for name in re.findall(r"\b2 \*\* (\w+)", each)}
         defaults |= {name: " 20  # an exponent" for name in exponents if name not in defaults}
         lines = [f"  sizes:{about if told else asked(ask)}"]
@@ -120,13 +122,13 @@ class Draft:
 
     def _is_fixed(self) -> bool:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
-        known = [self.told.shape(array.name) is not None for array in self.arguments.arrays]
+        known = [self.told.shape(array.name) is not None for array in self.shapes.arrays]
         return bool(known) and all(known) and not self.told.sizes
 
     def _work(self) -> str:
         moved = Counter[tuple[str, ...]]()
-        for array in self.arguments.arrays:
-            moved[tuple(self.arguments.shape(array.name))] += self.facts.element_bytes(array)
+        for array in self.shapes.arrays:
+            moved[tuple(self.shapes.shape(array.name))] += self.facts.element_bytes(array)
         amount = " + ".join(
             " * ".join([str(size), *(f"({each})" if " " in each else each for each in shape)])
             for shape, size in moved.items()
@@ -236,10 +238,10 @@ class Draft:
         """The grid of a step, with a question unless the source determines it."""
         inferred = self.told.grid(step)
         used = set(re.findall(r"\w+", " ".join(each or "" for each in inferred)))
-        written = [p for p in self.arguments.arrays if self.facts.role(p)[0] != "in"]
-        guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
+        written = [p for p in self.shapes.arrays if self.facts.role(p)[0] != "in"]
+        guess = self.shapes.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
         if self.facts.size_macros and written:
-            guess = self.arguments.shape(written[0].name)
+            guess = self.shapes.shape(written[0].name)
         left = [size for size in reversed(guess) if size not in used]
         blocks = list[str]()
         for axis, each in enumerate(inferred):

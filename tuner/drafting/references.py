@@ -12,7 +12,7 @@ from tuner.space.sources.prototype import Parameter
 from tuner.space.sources.tokens import matching
 
 if TYPE_CHECKING:
-    from tuner.drafting.arguments import DraftedArguments
+    from tuner.drafting.arguments.section import DraftedArguments
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.extents import DraftedExtents
 
@@ -37,12 +37,13 @@ class DraftedReference:
 
     def __init__(self, facts: ChosenKnobs, told: DraftedExtents, arguments: DraftedArguments) -> None:
         self._facts, self._told, self._arguments, self._extents = facts, told, arguments, arguments.extents
+        self._shapes = arguments.shapes
 
     @cached_property
     def _derived(self) -> dict[str, str]:
         """The values to compare in place of outputs whose shape varies with a parameter: their sums, by output."""
-        knobs, written = self._facts.knobs, [p for p in self._arguments.arrays if self._facts.role(p)[0] != "in"]
-        words = {name_of(p): set(re.findall(r"\w+", " ".join(self._arguments.shape(p.name)))) for p in written}
+        knobs, written = self._facts.knobs, [p for p in self._shapes.arrays if self._facts.role(p)[0] != "in"]
+        words = {name_of(p): set(re.findall(r"\w+", " ".join(self._shapes.shape(p.name)))) for p in written}
         return {name: f"{name}_total" for name, each in words.items() if each & knobs.keys()}
 
     def derive(self) -> list[str]:
@@ -53,13 +54,13 @@ class DraftedReference:
         return [f"  derive: {{{each}}}{asked(ask)}"]
 
     def reference(self) -> list[str]:
-        arrays = {name_of(p): self._facts.role(p)[0] for p in self._arguments.arrays} | dict.fromkeys(
+        arrays = {name_of(p): self._facts.role(p)[0] for p in self._shapes.arrays} | dict.fromkeys(
             self._facts.constants, "in"
         )
         arrays |= {name_of(p): p.access or "in" for p in self._facts.parameters if p.kind in ("image", "texture")}
         outputs = [self._derived.get(name, name) for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
-        real = [p for p in self._arguments.arrays if name_of(p) in inputs and self._is_short(p)]
+        real = [p for p in self._shapes.arrays if name_of(p) in inputs and self._is_short(p)]
         expression = self._expression(inputs, outputs[0]) if inputs else self._zeros()
         choices = _REFERENCES.format(
             expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
@@ -77,7 +78,7 @@ class DraftedReference:
     def tolerance(self) -> list[str]:
         """A comment about the tolerance of sums, whose rounding errors grow with the number of terms."""
         sums = "+ = " in _without_headers(self._facts.body) and re.search(r"\b(?:for|while) \(", self._facts.body)
-        if not sums or not any(self._is_short(p) for p in self._arguments.arrays if self._facts.role(p)[0] != "in"):
+        if not sums or not any(self._is_short(p) for p in self._shapes.arrays if self._facts.role(p)[0] != "in"):
             return []
         size = self._extents[-1]
         of_positive = f"{{rtol: 2 * epsilon * (4 + sqrt({size}))}}"
@@ -94,8 +95,8 @@ class DraftedReference:
 
     def _zeros(self) -> str:
         """An array with the shape of the first output, for a kernel without inputs."""
-        written = [p for p in self._arguments.arrays if self._facts.role(p)[0] != "in"]
-        shape = self._arguments.shape(written[0].name) if written else []
+        written = [p for p in self._shapes.arrays if self._facts.role(p)[0] != "in"]
+        shape = self._shapes.shape(written[0].name) if written else []
         extents = ", ".join(shape)
         return f"zeros(({extents}))" if len(shape) > 1 else f"zeros({extents})" if shape else ""
 
@@ -104,7 +105,7 @@ class DraftedReference:
 
         It is `bincount` for scattered sums, `sum` for an output of one element, else the sum of the inputs.
         """
-        for array in self._arguments.arrays:
+        for array in self._shapes.arrays:
             chosen = [name for name in self._facts.choices.indices_into(array.name) if name != array.name]
             others = [name for name in inputs if name not in (*chosen, name_of(array))]
             extents = self._told.shape(array.name) or []
@@ -113,7 +114,7 @@ class DraftedReference:
                     return ""
                 weights = f"weights={others[0]}, " if others else ""
                 return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
-        single = {name_of(array) for array in self._arguments.arrays if self._told.shape(array.name) == ["1"]}
+        single = {name_of(array) for array in self._shapes.arrays if self._told.shape(array.name) == ["1"]}
         return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
 
 

@@ -171,6 +171,11 @@ def canonical(name: str) -> str:
     return ALIASES.get(name, name)
 
 
+def complex_of(part: str) -> str:
+    """The complex dtype whose real and imaginary parts have the dtype `part`; empty if there is none."""
+    return next((dtype.name for dtype in DTYPES.values() if dtype.part == part), "")
+
+
 @functools.cache  # NumPy makes a dtype's name anew each time
 def of(dtype: np.dtype[Any]) -> DType:
     """The DType of a NumPy dtype."""

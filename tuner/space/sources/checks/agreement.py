@@ -14,7 +14,7 @@ from tuner.errors import SpaceError
 from tuner.quoting import shown
 from tuner.space import expressions, loops
 from tuner.space.argument import Argument
-from tuner.space.dtypes import DTYPES, DType
+from tuner.space.dtypes import DTYPES, DType, complex_of
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space
 from tuner.space.sources import source_text, struct_text, type_names
@@ -268,7 +268,7 @@ def _is_misread(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
 
 def _dtype_advice(parameter: Parameter, is_array: bool) -> str:
     """The dtype to declare for `parameter`, for a message."""
-    whole = next((dtype.name for dtype in DTYPES.values() if dtype.part == parameter.dtype), "")
+    whole = complex_of(str(parameter.dtype))
     if not is_array and parameter.width > 1:
         complex_number = f"{whole} if it is a complex number, else " if parameter.is_pair else ""
         return f"{complex_number}{struct_text.dtype(parameter)} with {parameter.width} values"

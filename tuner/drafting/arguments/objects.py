@@ -11,13 +11,15 @@ from tuner.space.sources.prototype import Parameter
 _ROWS_FIRST = ("depth", "height", "width")
 
 
-def sampler() -> tuple[str, str]:
-    """The keys of a sampler, and the question."""
-    return "kind: sampler", "has the host's sampler `filter: point`, `address: clamp`, `coordinates: elements`?"
+def drafted(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str, str]:
+    """The keys of an image, a sampler or a texture, and the question. Its extents are guessed among `sizes`. `body` is
+    the text of the kernels, tokens joined by blanks."""
+    if parameter.kind == "sampler":
+        return "kind: sampler", "has the host's sampler `filter: point`, `address: clamp`, `coordinates: elements`?"
+    return _image(parameter, sizes) if parameter.kind == "image" else _texture(parameter, sizes, body)
 
 
-def image(parameter: Parameter, sizes: Sequence[str]) -> tuple[str, str]:
-    """The keys of an image, and the question. Its extents are guessed among `sizes`."""
+def _image(parameter: Parameter, sizes: Sequence[str]) -> tuple[str, str]:
     type_ = parameter.type.removeprefix("image").removesuffix("_t")
     axes = AXES.get(type_, 2)
     named = [size for size in _ROWS_FIRST if size in sizes]
@@ -27,9 +29,7 @@ def image(parameter: Parameter, sizes: Sequence[str]) -> tuple[str, str]:
     return keys, "the shape and dtype are guesses: rows before columns; has it channels, as a last axis of 2 or 4?"
 
 
-def texture(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str, str]:
-    """The keys of a texture that a kernel reads in `body`, tokens joined by blanks, and the question. Its extents are
-    guessed among `sizes`."""
+def _texture(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str, str]:
     read = re.search(rf"\btex([12])D\w* (?:< ([\w ]+?) > )?\( (?:& [\w.]+ , )?{parameter.name}\b", body)
     element = Parameter("", (read[2] if read else None) or "float", False, False)
     axes = int(read[1]) if read else 2

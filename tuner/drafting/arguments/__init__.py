@@ -1,0 +1,1 @@
+"""The section `arguments` of a draft: dtypes, shapes, inputs, and structs by value."""
