@@ -224,6 +224,32 @@ def test_a_process_that_times_has_each_thread_on_a_processor_of_its_own_unless_a
     assert told("POCL_AFFINITY=0") == "{} []"
 
 
+OPENMP_PLACES = """
+import os
+import numpy as np
+import tuner
+from tuner import devices
+device = devices.open_apart("host")
+kernel = tuner.load("sgemm/01_host_blocked", 64, device="host", config={"block_size": 16, "openmp": 1})
+kernel(*(np.zeros((1, 64, 64), np.float32) for _ in range(3)))
+bound = [places for task in os.listdir("/proc/self/task") if len(places := os.sched_getaffinity(int(task))) == 1]
+print(device.conditions.values, sorted(place for places in bound for place in places), *os.environ.keys())
+"""
+
+
+@pytest.mark.skipif(PROCESSORS == "1", reason="needs two processors")
+def test_a_process_that_times_has_each_thread_of_openmp_on_a_processor_of_its_own_unless_a_variable_places_them(
+    plain: None,
+) -> None:
+    def told(*variables: str) -> str:
+        return run("env", *variables, ROOT / ".venv/bin/python", "-c", OPENMP_PLACES).stdout.strip()
+
+    own = told()
+    assert own.startswith(f"{{}} {sorted(os.sched_getaffinity(0))} ")
+    assert "OMP_PROC_BIND" not in own, "the kernel sees no variable that the user has not set"
+    assert told("OMP_PROC_BIND=false").startswith("{} [] ")
+
+
 @pytest.mark.slow
 def test_pocl_builds_again_for_settings_that_its_own_cache_ignores(
     plain: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -71,7 +71,9 @@ static int is_changed(int what) {
     switch (what) {
     case 0: return fegetround() != FE_TONEAREST;
     case 1: return omp_get_max_threads() == 3;
-    case 2: sched_getaffinity(0, sizeof processors, &processors); return CPU_COUNT(&processors) < online;
+    case 2: /* the first thread is on the first processor: see OMP_PROC_BIND */
+        sched_getaffinity(0, sizeof processors, &processors);
+        return online > 1 && CPU_COUNT(&processors) == 1 && CPU_ISSET(online - 1, &processors);
     case 3: return getpriority(PRIO_PROCESS, 0) == 19;
     case 4: getrlimit(RLIMIT_CORE, &limit); return limit.rlim_max == 4321;
     case 5: sigaction(SIGUSR1, NULL, &action); return action.sa_handler == handle || action.sa_handler != SIG_DFL;
@@ -89,7 +91,7 @@ static void change(void) {
     struct rlimit limit = {4321, 4321};
     pthread_t thread;
     CPU_ZERO(&processors);
-    CPU_SET(0, &processors);
+    CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &processors);
     omp_set_num_threads(3);
     sched_setaffinity(0, sizeof processors, &processors);
     setpriority(PRIO_PROCESS, 0, 19);

@@ -39,8 +39,21 @@ from tuner.space.step import Geometry
 _ALIGNMENT = 64  # bytes of a cache line
 _LARGE = 4 << 20  # bytes from which on NumPy asks for huge pages
 _DONT_NEED = 4  # MADV_DONTNEED
+_PARALLEL = b"GOMP_parallel"  # a function that a library with OpenMP's parallel regions calls
+_apart: list[bool] = []  # not empty in a process that times kernels
 # What the loader says of a kernel; anything else that it says is of files, folders and memory.
 _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")
+
+
+def start_apart() -> None:
+    """Have OpenMP's threads run each on a processor of its own from now on, and arrays lie in other memory than those
+    of the process before.
+
+    Otherwise the system often wakes two threads up on one processor while another one is idle, where they stay for as
+    long as a short kernel takes.
+    """
+    pages.skip()
+    _apart[:] = [True]
 
 
 class HostDevice(Device):
@@ -78,7 +91,7 @@ class HostDevice(Device):
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError, EnvironmentTrouble):  # another process may have deleted it
-                return self._open(build_cache.folder() / name, source)
+                return self._open(build_cache.folder() / name, build, source)
         return self._unpacked(build, source, paths.temporary())
 
     def _unpacked(self, build: Build, source: Source, folder: Path) -> ctypes.CDLL:
@@ -86,13 +99,16 @@ class HostDevice(Device):
             with tempfile.NamedTemporaryFile(suffix=".so", dir=folder) as file:
                 file.write(build.binary)
                 file.flush()
-                return self._open(Path(file.name), source)
+                return self._open(Path(file.name), build, source)
         except OSError as error:
             raise environment.of_error(error) from None
 
-    def _open(self, path: Path, source: Source) -> ctypes.CDLL:
+    def _open(self, path: Path, build: Build, source: Source) -> ctypes.CDLL:
+        # A kernel without parallel regions would be bound to a processor as well, even to one that is busy.
+        binds = _apart and self.compiler.is_gnu and _PARALLEL in build.binary
         try:
-            library = ctypes.CDLL(str(path))
+            with openmp.apart() if binds else contextlib.nullcontext():
+                library = ctypes.CDLL(str(path))
         except OSError as error:
             what = f"loading {source.kernel}: {str(error).replace(str(path), path.name)}"
             if _OF_KERNEL.search(what):

@@ -5,9 +5,11 @@ They are evaluated as the runtimes do: a text that these reject counts as unset.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tuner.devices import settings
 from tuner.devices.conditions import Value
@@ -40,6 +42,8 @@ LLVM: Settings = {  # of libomp, and of Intel's libiomp5, alone
     "KMP_TEAMS_THREAD_LIMIT": "",
     "KMP_USE_YIELD": 1,
 }
+PLACING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
+COUNTING = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC")
 UNLIMITED = 2**31 - 1  # threads
 MANY = "many"  # levels of nested parallelism, as many as the runtime supports
 _SPINS = {"": 300_000, "active": 30_000_000_000, "passive": 0}  # of GOMP_SPINCOUNT, by the policy of waiting
@@ -89,6 +93,22 @@ def effective(processors: int, is_gnu: bool) -> tuple[dict[str, Value], dict[str
         spins = _scaled(_text("GOMP_SPINCOUNT"), _FACTORS, 1)
         values["GOMP_SPINCOUNT"] = defaults["GOMP_SPINCOUNT"] if spins == "" else spins
     return values, defaults
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """A block in which libgomp, if it is loaded there, gives each of its threads a processor of its own.
+
+    Nothing happens if a variable sets the number of threads or their places.
+    """
+    if any(_text(name) for name in (*PLACING, *COUNTING)):
+        yield
+        return
+    os.environ[PLACING[0]] = "true"
+    try:
+        yield
+    finally:
+        del os.environ[PLACING[0]]  # it is no condition of a trial that a user has set
 
 
 def _text(name: str) -> str:
