@@ -274,3 +274,31 @@ def test_a_comparison_with_null_says_nothing_of_a_role(tmp_path: Path, tune: Tun
     data, text = drafted(tmp_path, tune, code)
     assert [each.get("role") for each in data["operation"]["arguments"]] == ["in", "in", "out", "out", None]
     assert "inout?" not in text
+
+
+def test_a_scalar_of_one_step_that_follows_from_those_of_another_is_no_size(tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+    #define THREADS 256
+    __global__ void scale(float *x, int w, int h) {{
+        {INDEX} int j = blockIdx.y; if (i < w && j < h) x[j * w + i] *= 2; }}
+    __global__ void total(const float *x, int count, float *sum) {{
+        float v = 0; {INDEX} for (; i < count; i += blockDim.x * gridDim.x) v += x[i]; atomicAdd(sum, v); }}
+    void run(int w, int h) {{
+        size_t cells = (size_t)w * h; float *x, *sum;
+        cudaMalloc(&x, cells * sizeof(float)); cudaMalloc(&sum, sizeof(float));
+        if (cells) cudaMemcpy(x, 0, 4, cudaMemcpyHostToDevice);
+        cudaMemset(sum, 0, sizeof(float));
+        scale<<<dim3((w + THREADS - 1) / THREADS, h), THREADS>>>(x, w, h);
+        total<<<128, THREADS>>>(x, (int)cells, sum); }}
+    """
+    data, text = drafted(tmp_path, tune, code, "--entry", "scale,total")
+    assert list(data["operation"]["sizes"]) == ["w", "h"]
+    assert '{name: x, dtype: float32, shape: ["h * w"]' in text
+    assert '{name: count, dtype: int32, value: "h * w"}' in text
+    assert "name: sum, dtype: float32, shape: [1], role: inout, fill: zeros}" in text
+    assert data["steps"][1]["grid"] == [128]  # as the host launches its grid-stride loop
+    for condition in ("if (w > 9) ", "if (w > 9); else ", "for (int k = 0; k < h; k++) "):
+        once = code.replace("cudaMemset", f"{condition}cudaMemset")
+        assert "fill: zeros" not in drafted(tmp_path, tune, once, "--entry", "scale,total")[1]
+    checked = code.replace("cudaMemset(sum, 0, sizeof(float))", "if (cudaMemset(sum, 0, sizeof(float)) != 0) return")
+    assert "fill: zeros" in drafted(tmp_path, tune, checked, "--entry", "scale,total")[1]

@@ -198,7 +198,7 @@ class DraftedExtents:
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""
         kept = {*self._facts.knobs}
-        found = [self._numbered(each, kept) if each else None for each in self._grids.proved(step)]
+        found = [self._across(self._numbered(each, kept)) if each else None for each in self._grids.proved(step)]
         return [each if each is None or (self._is_known(each) and not _PART.search(each)) else None for each in found]
 
     def restrictions(self) -> dict[str, str]:
@@ -268,12 +268,19 @@ class DraftedExtents:
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
         plain = {
-            name: [self._numbered(each, self._of_threads(name)) for each in shape]
+            name: [self._across(self._numbered(each, self._of_threads(name))) for each in shape]
             for name, shape in renamed.items()
             if not self._follows_block(name, shape) and not self._is_guessed(name, shape)
         }
         known = {name: shape for name, shape in plain.items() if self._is_known(" ".join(shape))}
         return {name: shape for name, shape in known.items() if not self._doubled(known) & {*names_in(" ".join(shape))}}
+
+    def _across(self, extent: str) -> str:
+        """An extent with the values of scalars that follow from those of other steps."""
+        for name, value in self._said.across.items():
+            whole = value if extent == name or f"({name}," in extent else f"({value})"
+            extent = re.sub(rf"\b{name}\b", whole, extent)
+        return extent
 
     def numbered(self, extent: str) -> str:
         """An extent of the source in the draft's terms; empty if the draft lacks a name in it."""

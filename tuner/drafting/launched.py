@@ -27,6 +27,7 @@ class Said:
     new: sizes that no kernel takes, with their numbers on the host.
     values: scalars that follow from other sizes.
     local: the numbers of elements of arrays in OpenCL's local memory, the largest that a launch needs.
+    across: scalars of one step that follow from those of others, as `count` of one from `w` and `h` of another.
     """
 
     counts: Mapping[str, Polynomial] = field(default_factory=dict)
@@ -34,6 +35,7 @@ class Said:
     new: Mapping[str, int | None] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
     local: Mapping[str, Polynomial] = field(default_factory=dict)
+    across: Mapping[str, str] = field(default_factory=dict)
 
 
 class HostLaunches:
@@ -248,11 +250,32 @@ class HostLaunches:
                         values.setdefault(name, set()).add(_written(term.value(name)))
                 for name, elements in site.local.items():
                     local.setdefault(name, []).append(term.said(elements))
-        certain = {name: each.pop() for name, each in values.items() if len(each) == 1}
+        across = self._across(names.sizes)
+        certain = {name: each.pop() for name, each in values.items() if len(each) == 1} | across
         largest = {name: most for name, each in local.items() if (most := _largest(each)) is not None}
         named = {name: value for name, value in certain.items() if value not in ("", name)}
         known = {name: same for name, each in counts.items() if (same := _same(each, named)) is not None}
-        return Said(known, grids, new, named, largest)
+        return Said(known, grids, new, named, largest, across)
+
+    def _across(self, sizes: Collection[str]) -> dict[str, str]:
+        """The scalars that follow from those of other steps alone, with their values over these."""
+        every, passed = [site for found in self._sites for site in found], dict[str, list[Polynomial]]()
+        for name, value in (each for site in every for each in site.scalars.items() if each[0] in sizes):
+            passed.setdefault(name, []).append(value)
+        same = {name: values[0] for name, values in passed.items() if all(each == values[0] for each in values)}
+        own = {
+            products[0][0]: name
+            for name, value in same.items()
+            if len(products := [*value]) == 1 == len(products[0]) and value[products[0]] == 1
+        }
+        found = dict[str, str]()
+        for name, value in same.items():
+            words = {*_names(value)}
+            others = {own.get(word, "") for word in words} - {name}
+            is_given = any(name in site.scalars and others & site.scalars.keys() for site in every)
+            if words and name not in own.values() and "" not in others and not is_given:
+                found[name] = written({tuple(sorted(own[w] for w in product)): f for product, f in value.items()})
+        return found
 
 
 def _largest(every: Sequence[Polynomial | None]) -> Polynomial | None:

@@ -52,7 +52,22 @@ def is_cleared(launch: LaunchSite, words: Sequence[str]) -> bool:
     if len(given) < 2 or len(given[1]) != 1 or _ZERO.fullmatch(given[1][0]) is None:
         return False
     body, end = launch.function.body, launch.position
-    return words[-1] not in body[matching(body, cleared + 1) : end] and _surely_precedes(body, cleared, end)
+    if words[-1] in body[matching(body, cleared + 1) : end] or _has_condition(body, cleared):
+        return False
+    return _surely_precedes(body, cleared, end)
+
+
+def _has_condition(body: Sequence[str], at: int) -> bool:
+    """Whether the call at a position is the statement of an `if`, an `else` or a loop, without braces."""
+    begin = next((place + 1 for place in range(at - 1, -1, -1) if body[place] in _STATEMENT_ENDS), 0)
+    before, openings = body[begin:at], 0
+    for place, word in enumerate(before, begin):
+        openings += (word == "(") - (word == ")")
+        if openings < 0:  # behind the head of a `for`
+            return True
+        if word in ("if", "while") and matching(body, body.index("(", place)) < at:
+            return True
+    return "else" in before
 
 
 def _surely_precedes(body: Sequence[str], first: int, end: int) -> bool:

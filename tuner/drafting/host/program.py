@@ -195,7 +195,8 @@ class HostFunction:
 
     def is_of_type(self, name: str, *types: str) -> bool:
         """Whether a variable has one of these types: its declaration says so, which may declare several."""
-        return any(name in self._named_after(at + 1) for word in types for at in self._positions.get(word, ()))
+        every = (at + 1 for word in types for at in self._positions.get(word, ()))
+        return any(name in self._named_after(at) for at in every if self.body[at : at + 1] not in (("(",), ("{",)))
 
     def _named_after(self, at: int) -> Iterator[str]:
         """The tokens of the statement from a position on, without those in brackets."""
