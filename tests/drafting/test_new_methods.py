@@ -189,3 +189,49 @@ def test_a_macro_that_only_other_kernels_read_is_no_block(tmp_path: Path, tune: 
     data, _ = drafted(tmp_path, tune, CL + kernel, "", ".cl", "f")
     assert data["block"] == ["block_size_x"]
     assert {name: data["parameters"][name] for name in ("blockSize", "EVEN")} == {"blockSize": [1], "EVEN": [1]}
+
+
+def test_blocks_bounds_and_buffers_of_a_class_leave_no_question(tmp_path: Path, tune: Tune) -> None:
+    """The block of a host that launches one row of threads, launch bounds in other words than the block, and a member
+    whose name is that of a local variable of another function."""
+    code = """
+    #define WARP_SIZE 32
+    #define ROWS 4
+    #define BX 128
+    #define BY 1
+    __global__ void f(float *y, const float *part, int w, int h) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+        if (i < w && j < h) y[j * w + i] = part[(j * w + i) / WARP_SIZE];
+    }
+    __global__ void __launch_bounds__(ROWS * WARP_SIZE) g(float *part, const float *x, int w, int h) {
+        int j = blockIdx.x * ROWS + threadIdx.y;
+        for (int i = threadIdx.x; i < w; i += WARP_SIZE)
+            if (j < h) atomicAdd(&part[(j * w + i) / WARP_SIZE], x[j * w + i]);
+    }
+    struct Run {
+        float *y, *x, *part;
+        int w, h;
+        Run(int w_, int h_) : w(w_), h(h_) {
+            cudaMalloc(&y, w * h * sizeof(float));
+            cudaMalloc(&x, w * h * sizeof(float));
+            cudaMalloc(&part, w * h / WARP_SIZE * sizeof(float));
+        }
+        void run() {
+            g<<<(h + ROWS - 1) / ROWS, dim3(WARP_SIZE, ROWS)>>>(part, x, w, h);
+            f<<<dim3((w + BX - 1) / BX, (h + BY - 1) / BY), dim3(BX, BY)>>>(y, part, w, h);
+        }
+    };
+    int main() {
+        std::vector<float> part(7);
+        Run(640, 480).run();
+    }
+    """
+    data, text = drafted(tmp_path, tune, code, entry="f")
+    assert (data["block"], data["parameters"]) == (
+        ["block_size_x", "block_size_y"], {"block_size_x": [32, 64, 128, 256, 512], "block_size_y": [1, 2, 4]},
+    )  # fmt: skip
+    (tmp_path / "f.yaml").unlink()
+    data, text = drafted(tmp_path, tune, code, entry="g")
+    assert (data["block"], "how many threads" in text) == ([32, "ROWS"], False)
+    part = data["operation"]["arguments"][0]
+    assert (part["shape"], guessed(text)) == (["((h * w) // 32)"], [])

@@ -81,9 +81,11 @@ class ChosenKnobs(ChosenSizes):
     def _knob_of_block(self, step: Prototype, at: int) -> Knob:
         """The knob of a block size that the source does not tell."""
         dimensions, number = self.dimensions_of(step), self._number_of_host(step, at)
-        sides = (32, 64, 128, 256, 512, 1024) if dimensions == 1 else (4, 8, 16, 32)
+        sides: tuple[int, ...] = (32, 64, 128, 256, 512, 1024) if dimensions == 1 else (4, 8, 16, 32)
         ask = f"the source does not read the block size: which macro or number is it in {'xyz'[at]}?"
         default = number or {1: 256, 2: 16}.get(dimensions, 8)  # a block has at most 1024 threads
+        if dimensions > 1 and number and number not in sides:
+            sides = proposals.around(number)
         most = proposals.shared_extent(self.own, self.numbers, at)  # a thread has an element of shared memory
         values = tuple(value for value in sorted({*sides, default}) if value <= max(most or value, default))
         return Knob(values, default, "" if self._is_free(step, at) else ask)
@@ -237,7 +239,8 @@ class ChosenKnobs(ChosenSizes):
             extent = ""  # the macro of another step, which happens to have this number
         same = [name for name, value in self.of_program.items() if value == number and self.launched.is_block(name)]
         extent = extent or (same[0] if len(same) == 1 else "")
-        if axis and number == 1 and not extent:
+        is_read = axis < self.dimensions_of(step) and self._reads_threads_on(step, axis)
+        if axis and number == 1 and not extent and not is_read:
             return "1"
         return extent or ("" if self._is_free(step, axis) else self._fixed_by_host(step, axis, number))
 
@@ -271,10 +274,16 @@ class ChosenKnobs(ChosenSizes):
         """The block size of the first step."""
         return self.block_of(self.prototype)
 
+    def _factors(self, extents: Sequence[str]) -> list[str]:
+        """The factors of extents that are products, in a fixed order; of macros that are no knobs, the numbers."""
+        factors = (factor.strip() for extent in extents for factor in extent.split("*"))
+        numbers = {name: number for name, number in self._integers.items() if name not in self.knobs}  # or warps
+        return sorted(str(numbers.get(each, each)) for each in factors)
+
     def asks_block(self, step: Prototype) -> str:
         """The question about a block size; empty if the source determines it or leaves it to the launch."""
         ask, bounds, block = "how many threads in x, y, z?", step.block, self.block_of(step)
-        is_product = len(bounds) == 1 and _factors(bounds) == _factors(block)
+        is_product = len(bounds) == 1 and self._factors(bounds) == self._factors(block)
         if bounds and block != list(bounds)[: len(block)] and not is_product:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         at = self.steps.index(step)
@@ -308,11 +317,6 @@ def _of_a_window(knob: Knob, number: int | None) -> Knob:
     if number is None:
         return Knob((knob.default,), knob.default, f"which value has it? no knob: {OF_A_WINDOW}")
     return Knob((number,), number, remark=f"no knob: {OF_A_WINDOW}")
-
-
-def _factors(extents: Sequence[str]) -> list[str]:
-    """The factors of extents that are products, in a fixed order."""
-    return sorted(factor.strip() for extent in extents for factor in extent.split("*"))
 
 
 def _is_tiled(body: str, axis: int, extent: str) -> bool:

@@ -138,7 +138,8 @@ def _elsewhere(scope: HostScope, name: str) -> Allocation | None:
     """The memory of a global variable or a member, which another function allocates."""
     found = list[Allocation]()
     for function in scope.program.functions:
-        if function is not scope.function and any(True for _ in _calls(function, name)):
+        is_same = function is not scope.function and not function.declares(name.partition(".")[0])  # no local variable
+        if is_same and any(True for _ in _calls(function, name)):
             for each in chains(scope.program, scope.notes, function, len(function.body)):
                 found += _allocated(each, name, MOST_STEPS)
     return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
