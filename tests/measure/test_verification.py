@@ -262,11 +262,16 @@ def test_each_byte_of_a_guard_counts_whatever_the_size_of_its_array(kind: str, r
 @pytest.mark.slow
 def test_an_output_that_is_only_written_is_poisoned_though_the_reference_reads_it(host: Device, tmp_path: Path) -> None:
     code = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) if (x[i] > 0) y[i] = x[i]; }"
-    for role, failure in (("out", "not a number"), ("inout", None)):
-        arguments = [array("y", "float32", ["n"], role), array("x", "float32", ["n"])]
-        space = catalog.load(str(written(tmp_path, code, arguments, "where(x > 0, x, y)")))
+    for role, fill, reference, failure in (
+        ("out", {}, "where(x > 0, x, y)", "not a number"),
+        ("inout", {}, "where(x > 0, x, y)", None),
+        ("inout", {}, "where(x > 0, x, 0)", "not a number"),
+        ("inout", {"fill": "zeros"}, "where(x > 0, x, 0)", None),  # the file says what y holds, so it holds that
+    ):
+        arguments = [array("y", "float32", ["n"], role, **fill), array("x", "float32", ["n"])]
+        space = catalog.load(str(written(tmp_path, code, arguments, reference)))
         bench = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1))
-        assert bench.measure({"a": 1}).failure == failure
+        assert bench.measure({"a": 1}).failure == failure, (role, fill, reference)
 
 
 @pytest.mark.slow

@@ -37,10 +37,10 @@ EXPENSIVE_SECONDS = 60.0  # if the reference takes longer for one set, no other 
 class InputSet:
     """The `contents` of every array before a launch, drawn from `seed`, and what a launch must make of them.
 
-    `outputs` are the names of all outputs. `write_only` are those that a run need not read, by their role or because no
-    answer depends on their content. `answers` and `bounds` exist for everything that is compared: outputs and derived
-    values, as float64 or integers. Both are empty without a reference. The answers took `seconds`, unless they were
-    cached.
+    `outputs` are the names of all outputs. `write_only` are those that a run need not read: by their role, or because
+    no answer depends on their content and the space file does not say what it is, as `fill: zeros` does. `answers` and
+    `bounds` exist for everything that is compared: outputs and derived values, as float64 or integers. Both are empty
+    without a reference. The answers took `seconds`, unless they were cached.
     """
 
     seed: int
@@ -75,7 +75,7 @@ def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], s
     outputs = frozenset(a.name for a in op.outputs)
     read = frozenset(a.name for a in op.outputs if a.role == "inout")
     if not any(isinstance(each, PythonDerivation) for each in op.derive.values()):  # which may judge by what they held
-        read &= names_read
+        read &= names_read | frozenset(a.name for a in op.outputs if a.fill is not None and not a.fill.is_random)
     return InputSet(seed, contents, answers, bounds, outputs, outputs - read, seconds)
 
 
