@@ -117,8 +117,8 @@ def test_a_limit_of_registers_of_a_kernel_without_launch_bounds_is_valid(
 @pytest.mark.parametrize(
     ("pragma", "cure"),
     [
-        ("#pragma unroll a", "write UNROLL(a), with #define PRAGMA(text) _Pragma(#text) and #define UNROLL(n)"),
-        ("#define FEW a\n# pragma unroll (FEW)", "write UNROLL(a)"),
+        ("#pragma unroll a", "write UNROLL_BY(a), with #define PRAGMA(text) _Pragma(#text) and #define UNROLL_BY(n)"),
+        ("#define FEW a\n# pragma unroll (FEW)", "write UNROLL_BY(a)"),
         ("#pragma ivdep a", "write a pragma that GCC knows"),
     ],
 )
@@ -143,14 +143,14 @@ def test_a_macro_in_the_pragma_of_gcc_compiles_or_is_advised(tmp_path: Path, tun
     """GCC 12 puts no macro's value there; another compiler may."""
     file = written(tmp_path, LOOP.format("#pragma GCC unroll a"), [Y], "zeros(n)", parameters={"a": [1, 2]})
     done = tune("validate", file, "--compile")
-    advised = "; GCC puts no macro's value there: write UNROLL(a), with #define PRAGMA(text)" in done.err
+    advised = "; GCC puts no macro's value there: write UNROLL_BY(a), with #define PRAGMA(text)" in done.err
     assert (done.status, advised) in [(0, False), (2, True)], done.err
     file = written(tmp_path, LOOP.format("#pragma GCC unroll 70000"), [Y], "zeros(n)", parameters={"a": [1, 2]})
     done = tune("validate", file, "--compile")
     assert "macro's value" not in done.err, "there is no macro"
 
 
-CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll n)\n"
+CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL_BY(n) PRAGMA(GCC unroll n)\n"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,8 @@ CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll
         "#pragma omp parallel for schedule(static, a)",
         "#ifdef __clang__\n#pragma unroll a\n#endif\n(void)a;",
         "#pragma unroll\n(void)a;",
-        CURE + "UNROLL(a)",
+        CURE + "UNROLL_BY(a)",
+        CURE + "#define UNROLL a\nUNROLL_BY(UNROLL)",
     ],
 )
 def test_other_pragmas_are_valid_and_compile(pragma: str, tmp_path: Path, tune: Tune) -> None:

@@ -186,9 +186,9 @@ def default(_architecture: str = "") -> HostCompiler:
 def _advised(log: str, text: str) -> str:
     """A compiler's log, with what to write if GCC refuses a pragma in which `text`, the source, has a macro's name in
     place of a number."""
-    from tuner.space.sources.checks.ignored import UNROLL  # which no launch needs
+    from tuner.space.sources.checks.ignored import UNROLL_BY  # which no launch needs
 
     if not (_UNROLL.search(log) and (named := _NAMED.search(text))):
         return log
-    advice = f"GCC puts no macro's value there: write UNROLL({named[1]}), with {UNROLL}"
+    advice = f"GCC puts no macro's value there: write UNROLL_BY({named[1]}), with {UNROLL_BY}"
     return _UNROLL.sub(lambda found: f"{found[0]}; {advice}", log, count=1)

@@ -10,7 +10,7 @@ from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.source_text import macro_names
 
-UNROLL = "#define PRAGMA(text) _Pragma(#text) and #define UNROLL(n) PRAGMA(GCC unroll n)"
+UNROLL_BY = "#define PRAGMA(text) _Pragma(#text) and #define UNROLL_BY(n) PRAGMA(GCC unroll n)"
 _REGISTERS = re.compile(r"--?maxrregcount\b=?(?:\{(\w+)\})?")
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+(\w+)(.*)")
 _KNOWN_TO_GCC = {"omp", "GCC", "acc", "STDC", "pack", "push_macro", "pop_macro", "redefine_extname", "weak", "message"}
@@ -40,7 +40,7 @@ def pragmas(space: Space, codes: Sequence[str]) -> Iterator[MacroFault]:
         return
     for name in macro_names(space):
         for word, rest in filter(None, (_certain_pragma(code, name) for code in codes)):
-            cure = f"UNROLL({name}), with {UNROLL}" if word == "unroll" else "a pragma that GCC knows"
+            cure = f"UNROLL_BY({name}), with {UNROLL_BY}" if word == "unroll" else "a pragma that GCC knows"
             yield (key(space, name), name), f"GCC ignores `#pragma {word}{rest}`; write {cure}"
 
 
