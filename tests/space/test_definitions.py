@@ -201,6 +201,25 @@ def test_a_patch_is_refused_where_there_is_nothing_to_write(tmp_path: Path, tune
     done = tune("export", of(tmp_path, "#define SCALE 4\n" + TIMES), "64", "--to", "header", "--device", "host")
     assert (done.status, done.err.count("\n")) == (2, 1)
     assert "f.c defines SCALE itself, in place of the header's value; write #ifndef around each, or use" in done.err
-    assert tune("export", of(tmp_path, "#define SCALE 4\n" + TIMES), *request).status == 0
+    program = "void f(float *y, const float *x, int n);\n#define SCALE 4\n"
+    (tmp_path / "program.cpp").write_text(program)
+    (tmp_path / "another.cpp").write_text(program.replace("f(", "g("))
+    code = "#define SCALE 4\n" + TIMES
+    assert tune("export", of(tmp_path, code), *request).status == 0
+    patch = (tmp_path / "p").read_text()
+    assert "# Other files that define them, which this patch leaves as they are:\n#   program.cpp: SCALE\n#" in patch
     run("patch", "-d", tmp_path, "-p1", "-i", tmp_path / "p")
     assert (tmp_path / "f.c").read_text() == "#define SCALE 5\n" + TIMES
+
+
+def test_an_exported_source_with_a_main_is_linked_with_another(
+    tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = of(tmp_path, "#define SCALE 4\n" + TIMES + "int main(void) { return 1; }\n")
+    assert tune("export", file, "64", "--to", "cu", "--device", "host", "--output", "best.c").status == 0
+    assert "The file has a main(): to link it with another program, add -Dmain=unused\n" in Path("best.c").read_text()
+    Path("main.c").write_text("int main(void) { return 0; }\n")
+    run("cc", "-Dmain=unused", "-c", "best.c")
+    run("cc", "main.c", "best.o", "-o", "program")
+    run("./program")

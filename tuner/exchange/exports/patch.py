@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tuner.errors import RequestError
@@ -18,6 +18,9 @@ from tuner.space.sources import definitions, includes, rendering, source_text
 from tuner.space.texts import config_text
 
 _DEFINE = re.compile(r"\s*#\s*define\b")
+_OF_PROGRAMS = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".hxx")
+_EXPORTED = "Written by `tune export"
+_MOST_FILES, _MOST_BYTES = 200, 1 << 20  # that are searched for further definitions
 
 
 def export(request: ExportRequest) -> Export:
@@ -59,6 +62,7 @@ def text(target: Target, name: str) -> str:
         *_launches(instance),
         *_elsewhere(values, defined),
         *_of_host(space, before, defined),
+        *_beside(before, defined, rendering.kernels_of(instance)),
         f"To apply it: patch -d {folder} -p1 < {name}",
     ]
     changes = (
@@ -110,4 +114,23 @@ def _of_host(space: Space, files: Mapping[Path, str], defined: frozenset[str]) -
                 places.append(f"  {path.name}:{number}: {line.strip()}")
     if places:
         yield "Host code that reads them, and gets the new values:"
+        yield from places
+
+
+def _beside(files: Mapping[Path, str], defined: frozenset[str], kernels: Iterable[str]) -> Iterator[str]:
+    """The other files in the same folders that name a kernel and define a parameter, such as a host program in C++
+    with macros of its own."""
+    names_kernel, places = re.compile(rf"\b(?:{'|'.join(map(re.escape, kernels))})\b"), list[str]()
+    for folder in dict.fromkeys(path.parent for path in files):
+        others = [path for path in sorted(folder.iterdir()) if path.suffix in _OF_PROGRAMS and path not in files]
+        for path in others[:_MOST_FILES]:
+            if not path.is_file() or path.stat().st_size > _MOST_BYTES or not os.access(path, os.R_OK):
+                continue
+            content = path.read_bytes().decode("utf-8", "surrogateescape")
+            if not names_kernel.search(content) or _EXPORTED in content:
+                continue
+            if names := sorted(definitions.of(content, defined, with_defaults=defined).names):
+                places.append(f"  {path.name}: {', '.join(names)}")
+    if places:
+        yield "Other files that define them, which this patch leaves as they are:"
         yield from places

@@ -1,5 +1,7 @@
 """Export of one configuration's source as a file that compiles on its own."""
 
+import re
+
 from tuner import devices
 from tuner.devices.cuda.common import STANDARD
 from tuner.devices.host.compiler import OPTIONS
@@ -24,6 +26,7 @@ _FLAGS = {
     "c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC"))),
     "nvcc": ("nvcc", STANDARD),
 }
+_MAIN = re.compile(r"^\s*(?:int|void)\s+main\s*\(", re.MULTILINE)
 
 
 def export(request: ExportRequest) -> Export:
@@ -86,6 +89,8 @@ def text(target: Target) -> str:
     compiler = rendered[0].compiler or target.scope.language
     if options := [*_FLAGS.get(compiler, ()), *rendered[0].options]:
         lines.append(f"Compile with: {' '.join(options)}{'' if language.has_grid else '; link with: -fopenmp -lm'}")
+    if not language.has_grid and _MAIN.search(rendered[0].text):
+        lines.append("The file has a main(): to link it with another program, add -Dmain=unused")
     return comment(*lines, "Written by `tune export --to cu`.") + rendered[0].text
 
 
