@@ -117,6 +117,15 @@ def test_a_faulty_file_is_one_message_with_file_line_and_key(fault: str, tmp_pat
     assert (str(path) in done.err) or "nothing.yaml" in done.err
 
 
+def test_a_source_in_the_folder_of_kernels_is_named(tmp_path: Path) -> None:
+    for folder in ("kernels/filters", "spaces/filters"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "kernels/filters/edges.cu").write_text("")
+    (tmp_path / "spaces/filters/edges.yaml").write_text(SPACE.replace(f"{ROOT}/kernels/sgemm/03_naive.cu", "edges.cu"))
+    with pytest.raises(SpaceError, match=r"create it, or name another, such as \.\./\.\./kernels/filters/edges\.cu$"):
+        reader.read(tmp_path / "spaces/filters/edges.yaml")
+
+
 def test_a_file_of_50_mb_is_not_read(tmp_path: Path, tune: Tune) -> None:
     path = tmp_path / "big.yaml"
     with path.open("wb") as file:

@@ -45,7 +45,11 @@ class SourceReader:
         existing = [c for c in candidates if os.path.isfile(c)]
         if not existing:
             files = " or ".join(shown(c) for c in candidates)
-            raise self.document.error(("source",), f"the kernel file is missing: {files}; create it, or name another")
+            name = self.model.source or ""
+            others = [f / name for f in self._folders()[1:] if name and os.path.isfile(f / name)]
+            other = f", such as {shown(os.path.relpath(others[0], self.folder))}" if others else ""
+            message = f"the kernel file is missing: {files}; create it, or name another{other}"
+            raise self.document.error(("source",), message)
         names = [c.name for c in existing if c.parent == existing[0].parent]
         if self.model.languages is None and len(names) > 1:
             message = f"{' and '.join(names)} exist; name one of them, or write `languages:`"
@@ -56,13 +60,17 @@ class SourceReader:
         model, stem = self.model, self.document.path.stem
         if model.source is not None:
             return [self.folder / model.source]
+        # A Python file beside a space file need not be its kernel, so only a file that says so looks for one.
+        suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in _suffixes(name))
+        return [folder / f"{stem}{suffix}" for folder in self._folders() for suffix in suffixes]
+
+    def _folders(self) -> list[Path]:
+        """Where a kernel file without `source:` is looked for."""
         folders = [self.folder, self.folder.parent.parent / "kernels" / self.folder.name]
         spaces = next((f for f in (self.folder, *self.folder.parents) if f.name == "spaces"), None)
         if spaces is not None:
             folders.append(spaces.parent / "kernels" / self.folder.relative_to(spaces))
-        # A Python file beside a space file need not be its kernel, so only a file that says so looks for one.
-        suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in _suffixes(name))
-        return [folder / f"{stem}{suffix}" for folder in dict.fromkeys(folders) for suffix in suffixes]
+        return [*dict.fromkeys(folders)]
 
     def named(self, source: str, where: Where) -> Path:
         """The kernel file that a step names."""
