@@ -28,6 +28,7 @@ _WRONG = (
     "fix the kernel or its reference, and run it again; if neither file changes, ask for a fresh run",
 )
 _TALLY = re.compile(r"\b(\d+) of (\d+) elements\b")
+MOST_OF_BORDER = 0.5  # a larger share of unwritten elements is no border
 FEW = 0.01  # a smaller share of wrong elements may be due to rounding, as where a real number becomes an integer
 _TEXTS = {  # by shared failure: what the configurations have in common, and the next step
     BuildError.reason: (
@@ -100,11 +101,11 @@ def _allowance(line: str) -> str:
     """What the space file may say if the message of a wrong result counts few wrong elements; else empty."""
     tally = _TALLY.search(line)
     share = int(tally[1]) / int(tally[2]) if tally else 1.0
-    if share >= FEW:
-        return ""
-    if UNWRITTEN in line:  # which no rounding explains
+    if UNWRITTEN in line and share < MOST_OF_BORDER:  # which no rounding explains
         role = f"`role: inout`, with a `fill:` such as zeros, for {line.partition('[')[0]}"
-        return f"if the kernel leaves so few elements as they are, as those of a border, write {role}; else "
+        return f"if the kernel leaves these elements as they are, as those of a border, write {role}; else "
+    if UNWRITTEN in line or share >= FEW:
+        return ""
     return f"if rounding explains so few wrong elements, allow them by `tolerance: {{wrong: {1.5 * share:.1g}}}`; else "
 
 
