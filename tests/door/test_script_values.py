@@ -254,16 +254,19 @@ def test_with_cuda_the_environment_has_kernel_tuners_keys(monkeypatch: pytest.Mo
 
 
 def test_a_kernel_without_parameters_is_one_configuration(capfd: pytest.CaptureFixture[str]) -> None:
-    source = 'extern "C" float f(float *y) { y[0] = 3; return 1; }'
+    source = 'extern "C" float f(float *y, int *place) { y[0] = 3; *place = -400001; return 1; }'
     untimed = source.replace("return 1", "return 0")  # a run needs no time
+    arrays = [np.zeros(2, np.float32), np.zeros(1, np.int32)]
     for each in (source, untimed):
-        assert run_kernel("f", each, 1, [np.zeros(2, np.float32)], {}, lang="C")[0].tolist() == [3, 0]
-    answer = [np.array([3, 0], np.float32)]
-    rows, _ = tune_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C", answer=answer, atol=4)
+        assert run_kernel("f", each, 1, arrays, {}, lang="C")[0].tolist() == [3, 0]
+    answer = [np.array([3, 0], np.float32), np.array([-400000], np.int32)]
+    rows, _ = tune_kernel("f", source, 1, arrays, {}, lang="C", answer=answer, atol=4)
     assert [row["time"] for row in rows] == [1.0]
     said = capfd.readouterr().err
     assert "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3']" in said
     assert "no element of the answer of y is over atol=4: zeros pass, too; pass atol=3e-03, say" in said
+    assert "elements of the answer of place reach 400000" in said
+    assert "integers that differ from them by 8 pass, too" in said
 
 
 @pytest.mark.parametrize("options", [None, ["-O3"]])

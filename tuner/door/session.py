@@ -43,6 +43,10 @@ from tuner.tuning.request import CheckedRequest, TuningRequest
 
 UNOPTIMISED = "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3'] to have it"
 ACCEPTS_ZEROS = "no element of the answer of {name} is over atol={atol:g}: zeros pass, too; pass atol={less:.0e}, say"
+ACCEPTS_OTHER_INTEGERS = (
+    "elements of the answer of {name} reach {largest}: with rtol={rtol:g}, as in Kernel Tuner, integers that differ "
+    "from them by {difference} pass, too; pass verify=, which compares them exactly"
+)
 CHOSEN_ANEW = (
     "the {count} rows of {path} stay there, but what the strategy chooses is measured again, and only that is returned"
 )
@@ -89,7 +93,7 @@ class Session:
             checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
             if store is None and compiler_options.is_unoptimised(self.call):
                 display.noted(UNOPTIMISED)  # a space that is kept has tuner's own options
-            for note in self._accepted_zeros():
+            for note in self._accepted():
                 display.noted(note)
             poisoned = self._poisoned(build, checked, crews)
             file, device, cached = None, None, dict[tuple[Any, ...], Row]()
@@ -121,14 +125,23 @@ class Session:
         display.ended(rows, env, self.goal.objective)
         return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
 
-    def _accepted_zeros(self) -> Iterator[str]:
-        """A note for each answer whose elements are so small that the tolerance accepts zeros in their place."""
+    def _accepted(self) -> Iterator[str]:
+        """A note for each answer of which the tolerance accepts zeros, because all elements are small, or other
+        integers, because some are large."""
         if self.verify is not None:
             return
         for name, content in call_arguments.answers(self.call, call_arguments.passed(self.call), self.answer).items():
-            largest = float(np.max(np.abs(content), initial=0)) if content.dtype.kind in "fc" else 0.0
-            if 0 < largest <= self.atol:
-                yield ACCEPTS_ZEROS.format(name=name, atol=self.atol, less=largest / 1000)
+            if content.dtype.kind in "fc":
+                largest = float(np.max(np.abs(content), initial=0))
+                if 0 < largest <= self.atol:
+                    yield ACCEPTS_ZEROS.format(name=name, atol=self.atol, less=largest / 1000)
+            elif content.size and content.dtype.kind in "iu":
+                most = max(int(content.max()), -int(content.min()))
+                difference = int(spaces.RELATIVE * most + self.atol)
+                if spaces.RELATIVE * most >= 1:
+                    yield ACCEPTS_OTHER_INTEGERS.format(
+                        name=name, largest=most, rtol=spaces.RELATIVE, difference=difference
+                    )
 
     def _space(
         self,
