@@ -20,7 +20,7 @@ from tuner.errors import RequestError
 from tuner.measure.method import Method
 from tuner.measure.results import FINALS, Outcome
 from tuner.space.sources import rendering
-from tuner.tuning.ledger import ledger
+from tuner.tuning.ledger import claims, ledger
 from tuner.tuning.ledger.patience import PatientStorage
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
@@ -124,8 +124,8 @@ def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage)
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], ledger.Ledger]:
     """Opens a ledger that processes share; claims lapse at once."""
-    monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
-    monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
+    monkeypatch.setattr(claims, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 3600.0)
     return partial(ledger.Ledger, SPACE, KEY, url=f"sqlite:///{tmp_path}/claims.db")
 
 

@@ -9,8 +9,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import median
-from typing import Any
 
 from tuner.devices import Device
 from tuner.devices.forking import Kept
@@ -24,8 +22,6 @@ from tuner.measure.flushing import Flusher
 from tuner.measure.method import STANDARD, Method
 from tuner.measure.results import (
     BUILD,
-    MEASURE,
-    VERIFY,
     FailedConfigs,
     Finals,
     FoundWrong,
@@ -35,26 +31,22 @@ from tuner.measure.results import (
     check_is_own,
 )
 from tuner.measure.rivals import Rivals
+from tuner.measure.search_measurement import SearchMeasurement
 from tuner.measure.timing.clock import (
     FINAL_SECONDS,
     MAX_ROUNDS,
-    START_UP_MS,
     StageWatch,
     Stopwatch,
-    TimedLaunch,
-    normalised_by_input,
 )
-from tuner.measure.timing.energy import INTERVALS, EnergyMeter
-from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
-from tuner.measure.timing.observers import Observers
-from tuner.measure.timing.race import MOST_LOOKS, Race
-from tuner.measure.verify import bits, mutants, other_options
+from tuner.measure.timing.energy import EnergyMeter
+from tuner.measure.timing.race import Race
+from tuner.measure.verify import mutants, other_options
 from tuner.measure.verify.bits import RunBits
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.config import Config
-from tuner.space.deployments import OF_GPUS, REPEATED
+from tuner.space.deployments import OF_GPUS
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -104,11 +96,12 @@ class Bench:
         self._flusher = Flusher(device) if method.cold else None
         self.workbench.makes_graphs = method.deployment == "graph"
         self._stopwatch = Stopwatch(device, self.workbench, self._flusher, method.deployment)
-        observers = Observers(method.observers, device) if method.observers else None
-        self._loop = BenchmarkLoop(device, self._stopwatch, observers)
-        self._energy_meter = EnergyMeter(device, self.workbench)
         self._anchors = Anchors(device, self.workbench, self._stopwatch)
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
+        self._instruments = Instruments(
+            device, self.workbench, self._stopwatch, self._floor, EnergyMeter(device, self.workbench)
+        )
+        self._search = SearchMeasurement(self._instruments, method)
 
     def notes(self) -> list[str]:
         """Remarks about the method, for the user. For `cold`: what a pointer chase shows about a flush."""
@@ -140,74 +133,7 @@ class Bench:
         except TrialError as error:
             return Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
         self._floor.prepare()
-        return self.device.isolation.run(lambda: self._measured(built, config, best, watch))
-
-    def _measured(self, built: Built, config: Config, best: float | None, watch: StageWatch) -> Outcome:
-        for_time, fields = self.method.objectives == ("time",), dict[str, Any]()
-        a_digest = bits.seconds_of(self.device, self.workbench.output_bytes)
-        own = self.workbench.bits = RunBits(a_digest, watch.seconds.get(BUILD, 0.0))
-        race = Race(best if for_time else None, self.device.on_processor, self.method.most_batches)
-        energy_race = Race(None if for_time else best)
-        try:
-            with watch.stage(BUILD):
-                call = self.workbench.bind(Program(self.device, built))
-                fields = {"figures": built.figures, "occupancy": built.occupancy}
-                first = TimedLaunch(self.device, call)
-            with watch.stage(VERIFY):
-                verdict = self.workbench.verify(first)
-            fields |= {"error": verdict.error, "bound": verdict.bound, "wrong": verdict.wrong}
-            fields["bits"] = own.digests
-            # A single launch says little of the others where one time covers several.
-            first_ms = math.inf if self.method.deployment in REPEATED else first.time_ms
-            if math.isfinite(first_ms) and race.is_lost(first_ms, START_UP_MS) and not race.is_doubtful([first_ms]):
-                return Outcome(times=(first.time_ms,), seconds=watch.seconds, **fields)
-            with watch.stage(MEASURE):
-                times = self._times(call, config, race, first_ms)
-                if not self.method.race and self.device.sensors is not None:
-                    fields["clock_mhz"] = self.device.sensors.clock_mhz()
-                self.workbench.inspect()
-                self._floor.check(median(times))
-                energies = self._energies(call, median(times), lambda found: _goes_on(found, energy_race))
-            fields["doubtful"] = self.device.on_processor and race.is_lost(min(times)) and race.is_doubtful(times)
-            energy_mj = median(energies) if energies else None
-            fields["observed"] = self._loop.observed
-            return Outcome(times=times, energy_mj=energy_mj, seconds=watch.seconds, **fields)
-        except TrialError as error:
-            check_is_own(error)
-            return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
-
-    def _times(
-        self, call: Callable[[], None], config: Config, race: Race, first_ms: float = math.inf
-    ) -> tuple[float, ...]:
-        """Time `call` and return its times in ms, normalised by input set.
-
-        If the first run loses the race, it is repeated only while its time is doubtful (see `Race`). `first_ms` is the
-        time of the earlier run that was verified, infinite if there was none.
-        """
-        self.workbench.rotation.begin()
-        times = [self._stopwatch.time(call)]
-        while race.is_lost(min(times)) and race.is_doubtful(times, first_ms) and len(times) < MOST_LOOKS:
-            times.append(self._stopwatch.time(call))
-        if race.is_lost(min(times)):
-            return race.counted(times)
-        done = 0 if self.method.observers else len(times)  # observers see all runs that count
-        batch = self.method.repeats if self.method.observers else STANDARD.repeats
-        while done < self.method.repeats and not race.is_behind(times):
-            count = min(batch, self.method.repeats - done)
-            times += self._loop.times(call, config, count)
-            done += count
-        input_sets = self.workbench.rotation.used
-        while race.is_open(normalised_by_input(times, input_sets), self.method.repeats):
-            self.workbench.rotation.begin()
-            times += self._loop.times(call, config, self.method.repeats)
-            input_sets = input_sets + self.workbench.rotation.used
-        return normalised_by_input(times, input_sets)
-
-    def _energies(
-        self, call: Callable[[], None], time_ms: float, goes_on: Callable[[Sequence[float]], bool]
-    ) -> tuple[float, ...]:
-        """The energy of one run in mJ, once for each interval; empty if the method does not measure it."""
-        return self._energy_meter.measure(call, time_ms, goes_on) if self.method.wants_energy else ()
+        return self.device.isolation.run(lambda: self._search.measured(built, config, best, watch))
 
     def launch_ms(self) -> float:
         """The launch overhead in ms: the time of a kernel that does nothing."""
@@ -221,7 +147,7 @@ class Bench:
         default = self._anchors.default if self._has_library else None
         self.workbench.bits = None
         try:
-            return () if default is None else self._times(default, {}, Race(None))
+            return () if default is None else self._search.times(default, {}, Race(None))
         except TrialError:
             return ()
 
@@ -321,10 +247,6 @@ class Bench:
         """Whether the vendor library is measured, too: it is called through Python, and not in a graph."""
         return self.method.deployment not in OF_GPUS
 
-    @property
-    def _instruments(self) -> Instruments:
-        return Instruments(self.device, self.workbench, self._stopwatch, self._floor, self._energy_meter)
-
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[Verified]:
         """Run the checks of the finals without timing. `found_wrong` is called as in `finals`."""
         self.renew()
@@ -407,12 +329,3 @@ class Bench:
         except LaunchError:
             return False
         return True
-
-
-def _goes_on(energies: Sequence[float], race: Race) -> bool:
-    """Whether the energy meter measures another interval of a configuration in the search."""
-    if not energies:
-        return True
-    if race.is_lost(min(energies)):
-        return False
-    return len(energies) < INTERVALS or race.is_open(energies, INTERVALS)

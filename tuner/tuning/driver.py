@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -93,43 +92,53 @@ def tune_with(
     `configs` can become the record; `others` can become its runners-up.
     """
     checked = CheckedRequest.of(request)
-    given = None if configs is None else [*configs, *others]
-    with explored(crews, checked, progress, given) as search:
+    space = checked.task.space
+    with explored(crews, checked, progress, None if configs is None else [*configs, *others]) as search:
         crew, ledger = search.crew, search.ledger
-        parameters = checked.task.space.parameters
-        finalists, all_given = (None, None) if configs is None else (Pool.of(parameters, configs), search.pool)
-        sustained = SECONDS if request.sustained else None
-        selected = functools.partial(
-            select,
-            crew.lead,
-            ledger,
-            progress.finals,
-            progress.noted,
-            finalists,
-            sustained,
-            configs is not None or request.quick,
-            all_given,
-            request.verify,
-            search.preference,
-            search.until,
-        )
-        selection, accused = _judged(crew, ledger, selected)
+        selection, accused = _judged(crew, ledger, lambda: _selected(search, request, progress, configs))
         ledger.note_accusation(accused or "")
         accusers = accusation.dissenters(crew.lead, ledger) if accused is not None else []
     if search.preference.same_bits is not None and not selection.finalists and accused is None:
         progress.noted(search.preference.same_bits.missing)
     right = [*accusers, *(finalist.trial.config for finalist in selection.finalists)]
-    rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
+    rejected.keep(Query.of(space, crew.scope, crew.device), right=right)
+    return _concluded(checked, search, selection, accused, progress, is_search=configs is None)
+
+
+def _selected(
+    search: Exploration, request: TuningRequest, progress: Progress, configs: Sequence[Config] | None
+) -> Selection:
+    """The finals of a search, or of given `configs`."""
+    return select(
+        search.crew.lead,
+        search.ledger,
+        progress.finals,
+        progress.noted,
+        among=None if configs is None else Pool.of(search.crew.lead.task.space.parameters, configs),
+        sustained=SECONDS if request.sustained else None,
+        quick=configs is not None or request.quick,
+        others=None if configs is None else search.pool,
+        runs=request.verify,
+        preference=search.preference,
+        until=search.until,
+    )
+
+
+def _concluded(
+    checked: CheckedRequest,
+    search: Exploration,
+    selection: Selection,
+    accused: str | None,
+    progress: Progress,
+    *,
+    is_search: bool,
+) -> Result:
+    """The result of a run, whose record is stored. The user is told its doubts and conclusions."""
+    request, task = checked.request, checked.task
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
-    search_summary = Summary(search.pool.valid, len(ledger.trials), failed, search.strategy)
-    record: Record | None = None
-    if selection.finalists:
-        same_bits = search.preference.same_bits
-        about = search.signature, search.ceilings, "" if same_bits is None else same_bits.name
-        record = summary.record(crew.lead, selection, search_summary, ledger, *about)
-    task = checked.task
-    doubts = _doubts(search, task.space, record, is_search=configs is None)
+    record = _record(search, selection, failed)
+    doubts = _doubts(search, task.space, record, is_search=is_search)
     for doubt in doubts:
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
@@ -139,11 +148,11 @@ def tune_with(
     stored, kept = False, None
     if record is not None and search.is_lasting:
         stored, kept = _stored(checked, search, selection, record)
-    if record is not None and search.is_lasting and configs is None and request.log and record.is_plain:
-        _keep_log(task.space, record, search.trials, request.results, progress)
+        if is_search and request.log and record.is_plain:
+            _keep_log(task.space, record, search.trials, request.results, progress)
     return Result(
         kernel=task.space.name,
-        device=crew.device,
+        device=search.crew.device,
         sizes=task.sizes,
         types=task.types,
         options=task.options,
@@ -160,6 +169,16 @@ def tune_with(
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
         kept=kept,
     )
+
+
+def _record(search: Exploration, selection: Selection, failed: Failures) -> Record | None:
+    """The record of the best finalist; None if there is none."""
+    if not selection.finalists:
+        return None
+    same_bits = search.preference.same_bits
+    about = search.signature, search.ceilings, "" if same_bits is None else same_bits.name
+    of_search = Summary(search.pool.valid, len(search.ledger.trials), failed, search.strategy)
+    return summary.record(search.crew.lead, selection, of_search, search.ledger, *about)
 
 
 def _doubts(search: Exploration, space: Space, record: Record | None, *, is_search: bool) -> list[str]:
@@ -184,7 +203,8 @@ def _stored(
         has_lost = request.method.objectives[0] == "time" and any(
             finalist.trial.config == old.config for finalist in selection.finalists[1:]
         )  # against times of the same rounds, so that its stored time no longer counts
-        has_other_bits = search.preference.same_bits is not None and not _has_same_bits(old, record)
+        # Those of "record" change when another becomes the record.
+        has_other_bits = search.preference.same_bits is not None and not bit_classes.are_same(old.bits, record.bits)
         is_out = request.fresh or is_wrong or has_lost or has_other_bits
         return not is_out and space.valid(old.config, crew.scope)
 
@@ -208,11 +228,6 @@ def _keep_log(space: Space, record: Record, trials: Sequence[Trial], results: Pa
         logs.keep(logs.LoggedProblem.of(space.name, record), space, measured, results)
     except RequestError as error:
         progress.noted(f"the log of the search is not kept: {error}")
-
-
-def _has_same_bits(old: Record, record: Record | None) -> bool:
-    """Whether a stored record has the bits of this run's; those of "record" change when another becomes the record."""
-    return record is not None and bit_classes.are_same(old.bits, record.bits) is True
 
 
 def _judged(crew: Crew, ledger: Ledger, selected: Callable[[], Selection]) -> tuple[Selection, str | None]:

@@ -170,14 +170,9 @@ def explored(
             began = time.monotonic()
         progress.begun("listing the valid configurations")
         query = Query.of(space, crew.scope, crew.device)
-        similar = experiences.of_similar(query, checked.store.similar(query), request.results, SIMILAR)
-        asked = task.method, request.same_bits_as, request.fresh
-        preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
-        hints = Hints.of(space, crew.scope, warm, preference.first, similar)
+        preference, hints = _known(checked, query, signature, crew.device.toolchain, warm)
         if configs is None:
-            # The first builds begin while the configurations are listed.
-            crew.build_ahead([dict(config) for config in hints.first if space.valid(config, crew.scope)])
-            pool = _listed(space, crew.scope, budget, hints, crews.noted)
+            pool = _listed(crew, space, budget, hints, crews.noted)
             pool = pool if narrowed is None else narrowed(space, crew.scope, pool)
             if space.default or not pool.is_sample:  # otherwise a valid configuration is hard to find
                 doubts += _of_threads(space, crew.scope, crews.noted)
@@ -193,21 +188,28 @@ def explored(
                 if configs is None:
                     ledger.note_command(request.command(space.name, crew.device.id))
                 logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
-                total = min(budget.evaluations or len(pool), len(pool))
                 ceilings = stored_ceilings.of(crew.device)
-                known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
-                counts = total, len(pool), known, ceilings, budget.seconds, search.left
-                progress.started(SearchStart(space, crew.device, crew.scope, *counts))
+                progress.started(_start(crew, space, pool, ledger, ceilings, budget, search))
                 try:
                     evaluated = crew.run(search, ledger, progress, given=configs is not None)
                     snapshot.tell_changes(progress.noted)
                     doubts += crew.lead.missed_cases  # the crew has already shown them
                     until = math.inf if crew.device.on_processor else search.deadline + FINALS_SECONDS
-                    name = strategy if configs is None else "given"
-                    about = tuple(doubts), unknown is None, preference, until
-                    yield Exploration(crew, pool, ledger, name, evaluated, signature, ceilings, *about)
+                    found = strategy if configs is None else "given", evaluated, signature, ceilings
+                    yield Exploration(crew, pool, ledger, *found, tuple(doubts), unknown is None, preference, until)
                 finally:
                     rejected.keep(query, _wrong(ledger.trials))
+
+
+def _known(
+    checked: CheckedRequest, query: Query, signature: str, toolchain: str, warm: Sequence[Config]
+) -> tuple[Preference, Hints]:
+    """What the store and the logs of searches tell the finals, and the search."""
+    request, store = checked.request, checked.store
+    similar = experiences.of_similar(query, store.similar(query), request.results, SIMILAR)
+    asked = checked.task.method, request.same_bits_as, request.fresh
+    preference = Preference.of(store, query, signature, toolchain, *asked)
+    return preference, Hints.of(query.space, query.scope, warm, preference.first, similar)
 
 
 def _of_file(space: Space, noted: Callable[[str], None]) -> Iterator[str]:
@@ -255,12 +257,24 @@ def _ledger(checked: CheckedRequest, crew: Crew, signature: str, noted: Callable
     return ledger
 
 
-def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:
+def _start(
+    crew: Crew, space: Space, pool: Pool, ledger: Ledger, ceilings: Ceilings | None, budget: Budget, search: Search
+) -> SearchStart:
+    total = min(budget.evaluations or len(pool), len(pool))
+    known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
+    times = budget.seconds, search.left
+    return SearchStart(space, crew.device, crew.scope, total, len(pool), known, ceilings, *times)
+
+
+def _listed(crew: Crew, space: Space, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:
     """The valid configurations; if they are too many to list, a random sample and the configurations of `hints`.
 
-    Raises RequestError if they are too many to list and there is no budget.
+    Builds of the first of these begin meanwhile. Raises RequestError if they are too many to list and there is no
+    budget.
     """
-    pool = listed(space, scope)
+    first = [dict(config) for config in hints.first if space.valid(config, crew.scope)]
+    crew.build_ahead(first)
+    pool = listed(space, crew.scope)
     if not pool.is_sample:
         return pool
     if budget == UNLIMITED:
@@ -268,7 +282,7 @@ def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Cal
             f"{space.name}: {pool.words} configurations are valid, too many to try; add a budget, such as 200 of them, "
             "or 10m"
         )
-    known = [config for config in (*hints.first, *hints.promising) if space.valid(config, scope)]
+    known = [*first, *(config for config in hints.promising if space.valid(config, crew.scope))]
     noted(
         f"{pool.words} configurations are valid, too many to list: the search chooses among {len(pool):,} of them, "
         "drawn at random, and those known from the file and from records"

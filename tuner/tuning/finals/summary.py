@@ -88,29 +88,20 @@ def record(
     search was restricted to."""
     finals, best = selection.finals, selection.finalists[0]
     trial, final = best.trial, best.final
-    default = default_trial(worker.task.space, worker.scope, ledger)
-    scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
-    by = op.reference.kind
+    space, scope, device, method = worker.task.space, worker.scope, worker.device, worker.task.method
+    default = default_trial(space, scope, ledger)
     at_length = {"kernel": final, "library": finals.library, "best_library": finals.best_library}
     return Record(
-        device=device.name,
-        kind=device.kind,
-        architecture=device.architecture,
-        sizes=dict(scope.sizes),
-        options=dict(scope.options),
-        types=dict(scope.types),
+        **_problem(worker),
+        **_verification(worker, selection),
         config=trial.config,
         time_ms=final.time_ms,
         spread=final.spread,
         rounds=len(final.times),
-        **vars(rates.of(worker.task.space, scope, final.time_ms, ceilings)),
+        **vars(rates.of(space, scope, final.time_ms, ceilings)),
         **vars(comparison.of(selection, default)),
         sustained={name: vars(f.sustained) for name, f in at_length.items() if f and f.sustained},
-        error=trial.outcome.error if by != "none" else None,
-        bound=trial.outcome.bound if by != "none" else None,
-        wrong=trial.outcome.wrong,
         signature=signature,
-        toolchain=device.toolchain,
         configurations=summary.configurations,
         evaluated=summary.evaluated,
         failed={reason: number for reason, (number, _) in summary.failed.items()},
@@ -124,8 +115,6 @@ def record(
         tied=_tied(selection) if method.objectives[0] == "time" else [],
         finalists=_finalists(selection),
         decided_by=selection.decided_by,
-        objective=method.objectives[0],
-        caches=CACHES[method.deployment],
         energy_mj=final.energy_mj,
         energy_spread=final.energy_spread,
         launch_ms=None if device.on_processor else finals.launch_ms,
@@ -136,17 +125,45 @@ def record(
         spills=trial.outcome.figures.spills,
         local_memory=trial.outcome.figures.local_memory,
         occupancy=trial.outcome.occupancy,
-        protocol=method.protocol,
-        input_sets=finals.input_sets,
-        compared_runs=selection.compared if by != "none" else None,
-        fault_rate=detected_rate(selection.compared) if by != "none" else None,
-        skipped_mutants=finals.skipped_mutants,
-        accepted_mutants=finals.accepted_mutants if by != "none" else None,
-        verified=FIXED if by != "none" and op.has_drawn_files else by,
-        code=rendering.code(worker.task.space),
         conclusions=_conclusions(selection, device, method),
-        conditions=dict(device.conditions.values),
     )
+
+
+def _problem(worker: Supervisor) -> dict[str, Any]:
+    """The fields of a record that say what was tuned, where, and how it was measured; without the signature."""
+    scope, device, method = worker.scope, worker.device, worker.task.method
+    return {
+        "device": device.name,
+        "kind": device.kind,
+        "architecture": device.architecture,
+        "toolchain": device.toolchain,
+        "conditions": dict(device.conditions.values),
+        "sizes": dict(scope.sizes),
+        "options": dict(scope.options),
+        "types": dict(scope.types),
+        "code": rendering.code(worker.task.space),
+        "objective": method.objectives[0],
+        "caches": CACHES[method.deployment],
+        "protocol": method.protocol,
+    }
+
+
+def _verification(worker: Supervisor, selection: Selection) -> dict[str, Any]:
+    """The fields of a record that say how its outputs were compared."""
+    op, outcome, finals = worker.task.space.operation, selection.finalists[0].trial.outcome, selection.finals
+    by = op.reference.kind
+    fields = {"wrong": outcome.wrong, "input_sets": finals.input_sets, "skipped_mutants": finals.skipped_mutants}
+    if by == "none":
+        return {**fields, "error": None, "bound": None, "verified": by}
+    return {
+        **fields,
+        "error": outcome.error,
+        "bound": outcome.bound,
+        "compared_runs": selection.compared,
+        "fault_rate": detected_rate(selection.compared),
+        "accepted_mutants": finals.accepted_mutants,
+        "verified": FIXED if op.has_drawn_files else by,
+    }
 
 
 def detected_rate(runs: int) -> float:

@@ -8,48 +8,27 @@ A trial that is closed without a measurement is PRUNED.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
-import platform
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 # Another thread may be importing Optuna. Importing parts of it meanwhile would deadlock, so import it as a whole first.
 import optuna  # noqa: F401
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.classes import dataclass
-from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.model import Space
+from tuner.tuning.ledger.claims import HEARTBEAT_SECONDS, Claims
 from tuner.tuning.ledger.open_study import OpenStudy
 from tuner.tuning.ledger.stored_trial import is_config
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
-HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # heartbeat interval; a claim expires this long after its last heartbeat
 PAUSE_SECONDS = 0.2  # between two checks whether another process's claim has ended
-END_SECONDS = 2.0  # how long closing the ledger waits for a request to the storage
 MOST_LOSSES = 3  # a configuration is not tried again after so many processes ended while measuring it
-
-
-@dataclass(frozen=True)
-class _Claim:
-    """A running trial of another process and its latest heartbeat.
-
-    `seen_at` is when this process first saw that heartbeat, in seconds on its monotonic clock.
-    """
-
-    trial: FrozenTrial
-    heartbeat: object
-    seen_at: float
 
 
 class Ledger:
@@ -74,27 +53,23 @@ class Ledger:
         `say` is called with messages for the user about unreadable trials and outages of a server.
         """
         self.is_kept = True  # its file outlasts this process
-        self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
         self._parameters = space.parameters
         self._access = threading.RLock()
         self._trials: dict[ConfigKey, Trial] = {}
         self._news: list[Trial] = []  # of other processes, since the last call of news()
         self._losses: Counter[ConfigKey] = Counter()
-        self._own_claims: dict[ConfigKey, int] = {}  # ids of the running trials of this process
-        self._other_claims: dict[ConfigKey, _Claim] = {}
         self._doubtful: set[ConfigKey] = set()  # measured by earlier runs, to be measured once more
         self._closed: set[int] = set()  # ids of the closed trials that were already read
         self._first_open = 0  # all trials with lower numbers are closed
-        self._closing = threading.Event()
-        self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
         self._study = OpenStudy(space, key, fresh, url, say)
+        self._claims = Claims(self._study, space.parameters, self._access)
         try:
             self._begin(space, key, fresh)
         except BaseException:
             self._study.close()
             raise
         if self.shared:
-            self._heartbeat_thread.start()
+            self._claims.start_heartbeats()
 
     @property
     def shared(self) -> bool:
@@ -112,8 +87,8 @@ class Ledger:
         if not self._trials and not fresh:
             self._take_over(space, key)
         self._study.report_unreadable()
-        if not self.shared:  # this process owns the file, so the owners of claims in it have ended
-            self._close_abandoned(list(self._other_claims))
+        if not self.shared and self._claims.close_others():  # this process owns the file, so their owners have ended
+            self._refresh()
         self._news.clear()
         self._doubtful = {
             config
@@ -131,14 +106,14 @@ class Ledger:
         while any(config_key(trial.config) not in self._trials for trial in trials):
             first, claim_id = trials[0].config, None
             if self.shared:
-                claim_id = self._create_claim(first)
+                claim_id = self._claims.add(first)
                 if self._is_claimed_before(first, claim_id):
-                    self._close(self._own_claims.pop(config_key(first)))
+                    self._claims.release(config_key(first))
                     self._await_claim(first)
                     continue
             self._copy([trial for trial in trials if config_key(trial.config) not in self._trials], claim_id)
             if self.shared:
-                self._close(self._own_claims.pop(config_key(first)))
+                self._claims.release(config_key(first))
             self._refresh()
 
     def _copy(self, trials: Sequence[Trial], claim_id: int | None) -> None:
@@ -175,15 +150,8 @@ class Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closing.set()
         self.give_up()
-        if self._heartbeat_thread.is_alive():
-            self._heartbeat_thread.join(END_SECONDS)
-        if self._access.acquire(timeout=END_SECONDS):  # if not, the claims expire by themselves
-            for key in list(self._own_claims):
-                with contextlib.suppress(RequestError):
-                    self._close(self._own_claims.pop(key))
-            self._access.release()
+        self._claims.release_all()
         if not self.is_kept:
             self._study.delete()
         self._study.close()
@@ -213,9 +181,9 @@ class Ledger:
         """Claim `config` for this process. False if another process has claimed or measured it."""
         key = config_key(config)
         with self._access:
-            trial_id = self._create_claim(config)
+            trial_id = self._claims.add(config)
             if self.shared and (self._is_claimed_before(config, trial_id) or self.known(config, timeout)):
-                self._close(self._own_claims.pop(key))
+                self._claims.release(key)
                 return False
             return True
 
@@ -223,14 +191,8 @@ class Ledger:
         """Whether another process claimed `config` before this one, whose claim is `trial_id`."""
         number = self._study.number(trial_id)
         self._refresh()
-        other = self._other_claims.get(config_key(config))
-        return other is not None and other.trial.number < number
-
-    def _create_claim(self, config: Config, **more: Any) -> int:
-        """Add a running trial of this process with `more` attributes, and return its id."""
-        trial_id = self._study.begin(config, {"worker": self._worker, "beat": 0, **more})
-        self._own_claims[config_key(config)] = trial_id
-        return trial_id
+        other = self._claims.other(config_key(config))
+        return other is not None and other.number < number
 
     def begin(self, config: Config) -> bool:
         """Record that the device starts measuring `config`. False if the claim has expired.
@@ -239,9 +201,9 @@ class Ledger:
         """
         key = config_key(config)
         with self._access:
-            has_begun = self._study.note(self._own_claims[key], "begun", True)
+            has_begun = self._study.note(self._claims.own[key], "begun", True)
             if not has_begun:
-                del self._own_claims[key]
+                del self._claims.own[key]
             return has_begun
 
     def finish(self, trial: Trial) -> bool:
@@ -255,7 +217,7 @@ class Ledger:
             better = min(earlier, trial, key=lambda each: each.value or 0.0)  # other programs only add time
             trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
-            trial_id = self._own_claims[key]
+            trial_id = self._claims.own[key]
             counts = True  # also after KeyboardInterrupt, because the trial may already have been written
             try:
                 counts = self._study.write(trial_id, trial)
@@ -263,7 +225,7 @@ class Ledger:
                 counts = False
                 raise
             finally:
-                del self._own_claims[key]
+                del self._claims.own[key]
                 if counts:
                     self._trials[key] = trial
                     self._doubtful.discard(key)
@@ -273,17 +235,17 @@ class Ledger:
         """Release a claim without a trial. If `was_lost`, what measured the configuration has ended, perhaps because of
         it, so that this counts as one of the MOST_LOSSES."""
         with self._access:
-            trial_id = self._own_claims.pop(config_key(config))
+            key = config_key(config)
             if was_lost:
-                self._study.note(trial_id, "lost", True)
-            self._close(trial_id)
+                self._study.note(self._claims.own[key], "lost", True)
+            self._claims.release(key)
             if was_lost:
                 self._refresh()
 
     def set_aside(self, trial: Trial) -> None:
         """Remember a failure in this process only, because the machine may be the cause. Releases the claim, if any."""
         with self._access:
-            if config_key(trial.config) in self._own_claims:
+            if config_key(trial.config) in self._claims.own:
                 self.release(trial.config)
             self._trials[config_key(trial.config)] = trial
 
@@ -291,50 +253,36 @@ class Ledger:
         """Write a new trial of a measured configuration, which replaces the earlier one."""
         with self._access:
             self._doubtful.discard(config_key(trial.config))  # so `finish` stores this trial even if it is slower
-            self._create_claim(trial.config, revised=True)
+            self._claims.add(trial.config, revised=True)
             self.finish(trial)
 
     def news(self) -> list[Trial]:
         """The trials that other processes wrote since the last call, or since opening. Closes expired claims."""
         with self._access:
             self._refresh()
-            now = time.monotonic()
-            expired = [key for key, claim in self._other_claims.items() if now - claim.seen_at > LEASE_SECONDS]
-            self._close_abandoned(expired)
+            if self._claims.close_expired():
+                self._refresh()
             news, self._news = self._news, []
             return news
 
     def is_claimed(self, config: Config) -> bool:
         """Whether another process had claimed `config` at the last call of `news`."""
-        return config_key(config) in self._other_claims
+        return self._claims.other(config_key(config)) is not None
 
     def _refresh(self) -> None:
         """Read the trials and claims that other processes have written."""
         with self._access:
             trials = self._study.trials()
-            claims: dict[ConfigKey, _Claim] = {}
-            own_ids = set(self._own_claims.values())
+            running = list[FrozenTrial]()
             for frozen in trials[self._first_open :]:
                 if frozen.state == TrialState.RUNNING:
-                    if frozen._trial_id not in own_ids:
-                        self._read_claim(frozen, claims)
+                    running.append(frozen)
                 elif frozen._trial_id not in self._closed:
                     self._closed.add(frozen._trial_id)
                     self._read_closed(frozen)
-            self._other_claims = claims
+            self._claims.read(running)
             while self._first_open < len(trials) and trials[self._first_open].state.is_finished():
                 self._first_open += 1
-
-    def _read_claim(self, frozen: FrozenTrial, claims: dict[ConfigKey, _Claim]) -> None:
-        """Add a running trial of another process to `claims`; a configuration's first claim wins."""
-        if frozen.user_attrs.get("worker") == self._worker:  # this process created it, but the response was lost
-            self._close(frozen._trial_id)
-            return
-        trial = self._study.measured(frozen)
-        config = frozen.params if trial is None else trial.config
-        if is_config(config, self._parameters) or not self.shared:
-            key = config_key(config)
-            claims.setdefault(key, self._observe(frozen, self._other_claims.get(key)))
 
     def _read_closed(self, frozen: FrozenTrial) -> None:
         """Read a closed trial: its result, or that its process ended while measuring it."""
@@ -347,41 +295,6 @@ class Ledger:
             self._doubtful.discard(key)
         elif frozen.user_attrs.get("lost") and is_config(frozen.params, self._parameters):
             self._losses[config_key(frozen.params)] += 1
-
-    def _observe(self, trial: FrozenTrial, previous: _Claim | None) -> _Claim:
-        """The claim with its latest heartbeat; if the heartbeat is unchanged, so is `seen_at`.
-
-        After an outage of the storage the lease starts again, because the owner could not write heartbeats.
-        """
-        heartbeat = trial.user_attrs.get("beat", 0)
-        if previous and (previous.trial._trial_id, previous.heartbeat) == (trial._trial_id, heartbeat):
-            return _Claim(trial, heartbeat, max(previous.seen_at, self._study.stalled_at))
-        return _Claim(trial, heartbeat, time.monotonic())
-
-    def _close_abandoned(self, keys: list[ConfigKey]) -> None:
-        """Close the claims of processes that have ended. If the trial was already measured, its result counts."""
-        for key in keys:
-            claim = self._other_claims.pop(key).trial
-            trial = self._study.measured(claim)
-            if trial is None and claim.user_attrs.get("begun"):
-                self._study.note(claim._trial_id, "lost", True)
-            self._study.end(claim._trial_id, trial)  # unless another process has already closed it
-        if keys:
-            self._refresh()
-
-    def _close(self, trial_id: int) -> None:
-        """Close a running trial without a result."""
-        with self._access:
-            self._study.end(trial_id)
-
-    def _write_heartbeats(self) -> None:
-        """Write a heartbeat for each claim of this process, every HEARTBEAT_SECONDS."""
-        for heartbeat in itertools.count(1):
-            if self._closing.wait(HEARTBEAT_SECONDS):
-                return
-            with self._access:
-                for trial_id in self._own_claims.values():
-                    self._study.beat(trial_id, heartbeat)
 
     @property
     def trials(self) -> list[Trial]:
