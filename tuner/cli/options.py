@@ -27,6 +27,8 @@ from tuner.space import snapshot
 if TYPE_CHECKING:
     from tuner.exchange.exports.target import Problem
 
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]  # a decorator that adds it to a verb's function
+
 
 def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
     """The numbers of `--set`, by name. Raises RequestError for a text that is not NAME=NUMBER."""
@@ -154,12 +156,12 @@ VERBOSE = click.option(
 )
 
 
-def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def output_option(metavar: str, help_: str) -> Option:
     """The option `--output`, passed as the argument `output`."""
     return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
 
 
-def storage_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def storage_option(help_: str) -> Option:
     """The option `--storage`. Its password is hidden from the list of processes."""
     return click.option("--storage", callback=_storage, metavar="URL", help=help_)
 
@@ -192,7 +194,7 @@ def check_file(option: str, file: Path) -> None:
         raise RequestError(f"{option} {shown(file)}: cannot be written: {error.strerror}; name another place") from None
 
 
-def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def figure_option(help_: str) -> Option:
     """The option `-o` or `--output` for a page or picture, passed as the argument `output_`."""
     return click.option("-o", "--output", "output_", callback=_output_path, metavar="FILE", help=help_)
 
@@ -235,12 +237,22 @@ def with_kept_files(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def with_problem(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a verb's function to receive these six arguments as its first argument, a ProblemArguments."""
+def of_problem(*own: Option, device: Option = TARGET_DEVICE) -> Option:
+    """Decorate a verb's function to take the arguments of a problem, `own` options, and --json.
 
-    @functools.wraps(command)
-    def call(**arguments: Any) -> Any:
-        problem = ProblemArguments(**{field.name: arguments.pop(field.name) for field in fields(ProblemArguments)})
-        return command(problem, **arguments)
+    It receives the former as its first argument, a ProblemArguments.
+    """
 
-    return call
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(**arguments: Any) -> Any:
+            problem = ProblemArguments(**{field.name: arguments.pop(field.name) for field in fields(ProblemArguments)})
+            return command(problem, **arguments)
+
+        options: tuple[Option, ...] = (KERNEL, SIZE, device, SET, TYPES, *own, RESULTS, JSON)
+        found: Callable[..., Any] = call
+        for option in reversed(options):
+            found = option(found)
+        return found
+
+    return decorated

@@ -17,6 +17,8 @@ from tuner.drafting.host.terms import Terms
 from tuner.drafting.polynomials import Polynomial, added, atom, written
 from tuner.space.sources.prototype import Parameter, Prototype
 
+MOST_SITES = 24  # launches of a step that are read
+
 
 @dataclass(frozen=True)
 class Said:
@@ -58,11 +60,10 @@ class HostLaunches:
 
     def _at(self, step: Prototype, with_callers: bool) -> list[Site]:
         """The launches of a step, over the names of the launching functions or of those that call them."""
-        return (
-            sites(self._program, step, self._item_bytes, self._fields, self._pointers, with_callers)
-            if self._program
-            else []
-        )
+        if self._program is None:
+            return []
+        every = sites(self._program, step, self._item_bytes, self._fields, self._pointers, with_callers)
+        return [*itertools.islice(every, MOST_SITES)]
 
     @property
     def fixed(self) -> set[str]:

@@ -5,18 +5,11 @@ from __future__ import annotations
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, ProblemArguments, with_problem
+from tuner.cli.options import ProblemArguments, of_problem
 
 
 @click.command()
-@KERNEL
-@SIZE
-@TARGET_DEVICE
-@SET
-@TYPES
-@RESULTS
-@JSON
-@with_problem
+@of_problem()
 def command(arguments: ProblemArguments, as_json: bool) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 

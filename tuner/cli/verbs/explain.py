@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import (
-    COMPLETE_DEVICE,
-    JSON,
-    KERNEL,
-    RESULTS,
-    SET,
-    SIZE,
-    TYPES,
-    ProblemArguments,
-    storage_option,
-    with_kept_files,
-    with_problem,
-)
+from tuner.cli.options import COMPLETE_DEVICE, ProblemArguments, of_problem, storage_option, with_kept_files
 from tuner.errors import DeviceError
 from tuner.report.words import spread, times
 
@@ -31,22 +19,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@KERNEL
-@SIZE
-@click.option(
-    "--device",
-    metavar="NAME",
-    shell_complete=COMPLETE_DEVICE,
-    help="Device of this machine, or part of the name of a device that has trials.",
+@of_problem(
+    click.option("--no-measure", is_flag=True, help="Measure nothing; use only the times of the search."),
+    click.option("--counters", is_flag=True, help="Also profile both with ncu, which must be installed."),
+    storage_option("Database written by `tune --storage`; only its trials are used."),
+    device=click.option(
+        "--device",
+        metavar="NAME",
+        shell_complete=COMPLETE_DEVICE,
+        help="Device of this machine, or part of the name of a device that has trials.",
+    ),
 )
-@click.option("--no-measure", is_flag=True, help="Measure nothing; use only the times of the search.")
-@click.option("--counters", is_flag=True, help="Also profile both with ncu, which must be installed.")
-@storage_option("Database written by `tune --storage`; only its trials are used.")
-@SET
-@TYPES
-@RESULTS
-@JSON
-@with_problem
 @with_kept_files
 def command(arguments: ProblemArguments, no_measure: bool, counters: bool, storage: str | None, as_json: bool) -> None:
     """Show why the best configuration of KERNEL at SIZE beats the default.

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tuner.cli import output
-from tuner.cli.options import (
-    JSON,
-    KERNEL,
-    RESULTS,
-    SET,
-    SIZE,
-    TARGET_DEVICE,
-    TYPES,
-    ProblemArguments,
-    storage_option,
-    with_problem,
-)
+from tuner.cli.options import ProblemArguments, of_problem, storage_option
 
 if TYPE_CHECKING:
     from tuner.space.config import Value
@@ -30,16 +19,10 @@ Setting = tuple[str, "Value"]  # a parameter and one of its values
 
 
 @click.command()
-@KERNEL
-@SIZE
-@TARGET_DEVICE
-@SET
-@TYPES
-@click.option("--all", "as_list", is_flag=True, help="List every failed configuration, not one for each reason.")
-@storage_option("Database written by `tune --storage`.")
-@RESULTS
-@JSON
-@with_problem
+@of_problem(
+    click.option("--all", "as_list", is_flag=True, help="List every failed configuration, not one for each reason."),
+    storage_option("Database written by `tune --storage`."),
+)
 def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_json: bool) -> None:
     """Show which configurations of KERNEL at SIZE failed, and why.
 

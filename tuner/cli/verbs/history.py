@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tuner.cli import output
-from tuner.cli.options import (
-    JSON,
-    KERNEL,
-    RESULTS,
-    SET,
-    SIZE,
-    TARGET_DEVICE,
-    TYPES,
-    ProblemArguments,
-    storage_option,
-    with_problem,
-)
+from tuner.cli.options import ProblemArguments, of_problem, storage_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,16 +29,10 @@ class _Step(NamedTuple):
 
 
 @click.command()
-@KERNEL
-@SIZE
-@TARGET_DEVICE
-@SET
-@TYPES
-@click.option("--all", "as_list", is_flag=True, help="List every trial, not only those that were the best so far.")
-@storage_option("Database written by `tune --storage`.")
-@RESULTS
-@JSON
-@with_problem
+@of_problem(
+    click.option("--all", "as_list", is_flag=True, help="List every trial, not only those that were the best so far."),
+    storage_option("Database written by `tune --storage`."),
+)
 def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_json: bool) -> None:
     """Show how the search for KERNEL at SIZE went, trial by trial.
 

@@ -21,7 +21,6 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.tokens import matching
 
-MOST_SITES = 24
 _LOCAL = (("Local", "("), ("__local", "("))  # as the C++ wrapper names them
 _OF_LIBRARIES = {  # types of OpenGL and NPP in which host code counts elements
     "GLubyte": "unsigned char",
@@ -89,21 +88,9 @@ def sites(
     fields: Mapping[str, StructField],
     pointers: Sequence[StructPointer],
     with_callers: bool,
-) -> list[Site]:
-    """The launches of a kernel, up to a limit; each over the names of the functions that call the launching one, or
-    over those of the launching one alone."""
-    every = _sites(program, step, item_bytes, fields, pointers, with_callers)
-    return [site for _, site in zip(range(MOST_SITES), every, strict=False)]
-
-
-def _sites(
-    program: HostProgram,
-    step: Prototype,
-    item_bytes: ItemBytes,
-    fields: Mapping[str, StructField],
-    pointers: Sequence[StructPointer],
-    with_callers: bool,
 ) -> Iterator[Site]:
+    """The launches of a kernel; each over the names of the functions that call the launching one, or over those of the
+    launching one alone."""
     notes, parameters = Notes(), step.parameters or ()
     found = [each for each in launches(program, step.name, len(parameters)) if each.arguments]
     whole = [each for each in found if len(each.arguments) == len(parameters)]  # others may be of another class

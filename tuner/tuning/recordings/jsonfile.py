@@ -51,14 +51,23 @@ def header(path: Path) -> dict[str, Any] | None:
             begin = next(_chunks(file), b"").decode("utf-8-sig", errors="replace")
     except (OSError, zlib.error):
         return None
+    found = _torn(begin)
+    return None if found is None else found[0]
+
+
+def _torn(text: str) -> tuple[dict[str, Any] | None, str, str] | None:
+    """The header of a torn text, the name of the member with the entries, and the text behind that name.
+
+    The header is None if it cannot be read. None if there is no such member.
+    """
     for member in MEMBERS:
-        before, quotation, _ = begin.partition(f'"{member}"')
+        before, quotation, after = text.partition(f'"{member}"')
         if quotation:
             try:
                 found = json.loads(before.rstrip().rstrip(",") + "}")
             except (ValueError, RecursionError):
-                return None
-            return found if isinstance(found, dict) else None
+                found = None
+            return found if isinstance(found, dict) else None, member, after
     return None
 
 
@@ -90,14 +99,8 @@ def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
         return {}, None, []
     except (ValueError, RecursionError):
         pass
-    for member in MEMBERS:
-        before, quotation, after = text.partition(f'"{member}"')
-        if quotation:
-            try:
-                header = json.loads(before.rstrip().rstrip(",") + "}")
-            except (ValueError, RecursionError):
-                header = {}
-            return header, member, list(_whole_objects(after))
+    if (found := _torn(text)) is not None:
+        return found[0] or {}, found[1], list(_whole_objects(found[2]))
     return {}, None, []
 
 
