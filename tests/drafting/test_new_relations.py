@@ -196,6 +196,23 @@ PROGRAMS = {
         "f<<<1, 64>>>(y); }",
         ["name: y, dtype: float32, shape: [n]"],
     ),
+    "rows whose distance is in bytes": (
+        "__global__ void f(float *y, const float *x, size_t py, size_t px, int w, int h) {"
+        "int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y; if (c < 1 || c >= w - 1 || r >= h) return;"
+        "const float *row = (const float *)((const char *)x + r * px);"
+        "((float *)((char *)y + py * r + sizeof(float)))[c - 1] = row[c - 1] + row[c + 1]; } void run(int w, int h) {"
+        "float *y, *x; size_t py, px; cudaMallocPitch(&y, &py, w * sizeof(float), h);"
+        "cudaMallocPitch((void **)&x, &px, w * sizeof(float), h); "
+        "f<<<dim3((w + 31) / 32, h), 32>>>(y, x, py, px, w, h); }",
+        ["name: y, dtype: float32, shape: [h, w], role: out}\n", "name: x, dtype: float32, shape: [h, w], role: in}\n",
+         'name: py, dtype: uint64, value: "4 * w"}\n', 'name: px, dtype: uint64, value: "4 * w"}\n',
+         "name: w, dtype: int32}\n"],
+    ),
+    "rows whose distance in bytes is also used otherwise": (
+        "__global__ void f(float *y, int p, int w, int h) { int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y;"
+        "if (c < w && r < h) *(reinterpret_cast<float *>(reinterpret_cast<char *>(y) + r * p) + c) = p / 4; }",
+        ["    p:\n", "guess: y"],
+    ),
     "launches for memory of which one is not known": (
         f"__global__ void f(float *y, int n) {{ {INDEX} if (i < n) y[blockIdx.x] = 1; }} void run(int n) {{"
         "float *y, *z; int each = n / 256; if (n % 256) each++; cudaMalloc(&y, each * sizeof(float));"

@@ -37,6 +37,9 @@ class Draft:
         if self.facts.takes_nothing:
             raise RequestError(f"{shown(source)}: {self._without_arguments()}")
         self.told = DraftedExtents(self.facts)
+        if not self.told.knows_pitches:
+            self.facts = ChosenKnobs(source, entry, include, others, keeps_bytes=True)
+            self.told = DraftedExtents(self.facts)
         self.extents = self.told.extents
         self.arguments = DraftedArguments(self.facts, self.told)
         self.shapes = self.arguments.shapes

@@ -71,7 +71,7 @@ class DraftedExtents:
             for name in sizes & {*self._facts.sizes}
             if name in launched.literals and launched.number(name) == 0
         }
-        return {**self._lengths_between, **begun, **found, **self._of_blocks}
+        return {**self._lengths_between, **begun, **found, **self._of_blocks, **self._pitches}
 
     @cached_property
     def _of_blocks(self) -> dict[str, str]:
@@ -238,11 +238,26 @@ class DraftedExtents:
     @property
     def leading_dimensions(self) -> set[str]:
         """The scalars that are leading dimensions, which a launch reads from the arrays of a call."""
-        return {rows.apart for rows in self._rows.values()}
+        return {rows.apart for rows in self._rows.values()} - self._facts.moved.pitches.keys()
+
+    @cached_property
+    def _pitches(self) -> dict[str, str]:
+        """The distances of rows in bytes, with their values: those of rows without padding."""
+        every = (rows for rows in self._rows.values() if rows.apart in self._facts.moved.pitches)
+        return {rows.apart: f"{self._facts.moved.pitches[rows.apart]} * {rows.length}" for rows in every}
+
+    @property
+    def knows_pitches(self) -> bool:
+        """Whether each pointer that moves by bytes moves by rows, and each distance is that of rows of one length."""
+        moved = self._facts.moved
+        lengths = {(rows.apart, rows.length) for rows in self._rows.values() if rows.apart in moved.pitches}
+        is_single = sorted(apart for apart, _ in lengths) == sorted(moved.pitches)
+        return is_single and all(name in self._rows for name in moved.arrays)
 
     def strides(self, name: str) -> list[str]:
         """The strides of an array whose rows may have padding behind them; empty for any other."""
-        return [self._rows[name].apart, "1"] if name in self._rows else []
+        apart = self._rows[name].apart if name in self._rows else ""
+        return [apart, "1"] if apart in self.leading_dimensions else []
 
     @cached_property
     def _rows(self) -> dict[str, leading.Rows]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
 from tuner.drafting import by_value, fields
+from tuner.drafting.arrays.byte_offsets import Moved, in_elements
 from tuner.drafting.by_value import Structs
 from tuner.drafting.expansion import is_warp
 from tuner.drafting.fields import StructField, StructPointer
@@ -42,7 +43,12 @@ class KernelParameters:
     """
 
     def __init__(
-        self, source: Path, entry: str | None, include: Sequence[Path] = (), others: Sequence[Path] = ()
+        self,
+        source: Path,
+        entry: str | None,
+        include: Sequence[Path] = (),
+        others: Sequence[Path] = (),
+        keeps_bytes: bool = False,
     ) -> None:
         file = KernelFile(source, entry, include)
         self._others = others
@@ -62,6 +68,8 @@ class KernelParameters:
             from tuner.drafting.host.passed import by_host
 
             self.steps = by_host(self.steps, self.launches)
+        self.moved = Moved(self.steps) if keeps_bytes else in_elements(self.steps)
+        self.steps = self.moved.steps
         self.fields, self.pointers = dict[str, StructField](), list[StructPointer]()
         if self._takes_structs:
             structs = Structs(self._texts, self._integers, ())

@@ -53,7 +53,10 @@ def _rows_of(shapes: Shapes, indices: Indices, index: Polynomial, scalars: Colle
     """The rows that one index tells; None if it tells none."""
     groups, bounds = shapes.groups(index), shapes.bounds(indices)
     (apart,) = [*groups.keys() - {()}] if len(groups) == 2 and () in groups else [()]
-    if len(apart) != 1 or apart[0] not in scalars or sum(map(len, groups.values())) < len(index):
+    constants = {stride: factor for stride, factor in index.items() if stride in (apart, ())}
+    if len(apart) != 1 or apart[0] not in scalars or sum(map(len, groups.values())) + len(constants) < len(index):
         return None
+    if any(bounds.excess(groups[stride], constant) != 0 for stride, constant in constants.items()):
+        return None  # an element behind those that are compared
     count, length = (bounds.extents(groups[stride]) or [] for stride in (apart, ()))
     return Rows(apart[0], count[0], length[0]) if len(count) == len(length) == 1 else None
