@@ -12,7 +12,7 @@ from tuner.tuning.finals import final_round, selection
 def shorten(replace: Callable[[Any, str, Any], None] = setattr) -> None:
     """Shorten the finals of `tune` in this process."""
     replace(final_round, "FINAL_SECONDS", 0.1)
-    replace(final_round, "SITTINGS", 1)
+    replace(final_round, "MOST_PROCESSES", 1)
     replace(selection, "COMPARED_RUNS", 30)
 
 

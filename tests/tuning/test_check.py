@@ -24,6 +24,7 @@ from tuner.measure.results import Final, Finals
 from tuner.space.sources import rendering
 from tuner.store.record import Record
 from tuner.store.store import Store
+from tuner.store.verdicts import MOST_PROCESSES
 from tuner.tuning.checking import contest
 from tuner.tuning.checking.contest import Score, held
 from tuner.tuning.checking.revision import NoRepository, Revision
@@ -294,6 +295,16 @@ def contests(
     return [held(each.look, each.restart, allowed) for each in simulated]
 
 
+def contests_on_a_processor(ratio: float, allowed: float, count: int, deviation: float) -> list[Score]:
+    """Scores of contests in which ratios differ between processes, and between rounds, by this standard deviation."""
+    draw, scores = random.Random(0), []
+    for seed in range(count):
+        biases = tuple(draw.gauss(1, deviation) for _ in range(MOST_PROCESSES))
+        simulated = Simulated(seed, ratio, deviation, biases)
+        scores.append(held(simulated.look, simulated.restart, allowed, on_processor=True))
+    return scores
+
+
 def test_a_contest_finds_what_is_planted_and_nothing_else() -> None:
     found = contests(1.03, 0.01, 1.01, 50)
     assert all(score.verdict == "slower" and score.is_loss for score in found)
@@ -309,6 +320,15 @@ def test_what_one_process_alone_shows_is_no_difference(bias: float) -> None:
     for score in contests(1.0, 0.01, 1.05, 20, biases=(bias, 1.0)):
         assert not score.is_loss
         assert score.verdict not in ("slower", "faster")
+
+
+def test_on_a_processor_a_difference_must_exceed_those_between_processes() -> None:
+    equal = contests_on_a_processor(1.0, 1.03, 60, deviation=0.02)
+    assert not any(score.is_loss for score in equal)
+    assert sum(score.verdict in ("slower", "faster") for score in equal) <= 1
+    assert sum(score.ratio.low <= 1 <= score.ratio.high for score in equal if score.ratio) >= 56
+    assert all(score.is_loss for score in contests_on_a_processor(1.1, 1.03, 20, deviation=0.01))
+    assert {score.verdict for score in contests_on_a_processor(1.0, 1.03, 20, deviation=0.0005)} == {"as fast"}
 
 
 def test_noise_takes_more_rounds_up_to_a_most() -> None:

@@ -73,7 +73,7 @@ def test_times_of_the_search_that_the_finals_contradict_are_measured_again_and_r
     tune: Tune, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when an earlier version stored the times of other code: five configurations look fast, and are not."""
-    monkeypatch.setattr(final_round, "SITTINGS", 1)  # more processes would say the same
+    monkeypatch.setattr(final_round, "MOST_PROCESSES", 1)  # more processes would say the same
     sign = tmp_path / "slow"
     body = f"""
     if (mode >= 5) usleep(10000);

@@ -211,7 +211,7 @@ def test_processes_are_added_until_the_limit_of_a_tie_is_as_far_as_their_error()
 
 def several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finals have three processes, where a user's have four. No load lengthens runs to the time of one that sleeps."""
-    for name, value in (("SITTINGS", 3), ("FINAL_SECONDS", FINAL_SECONDS), ("OPEN", 20.0)):
+    for name, value in (("MOST_PROCESSES", 3), ("FINAL_SECONDS", FINAL_SECONDS), ("OPEN", 20.0)):
         monkeypatch.setattr(final_round, name, value)
 
 

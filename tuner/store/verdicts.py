@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median, quantiles
+from statistics import median, quantiles, stdev
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tuner.classes import dataclass
@@ -27,6 +27,9 @@ REPEATABLE = 0.005
 REPEATABLE_MS = 0.0002  # the same for runs of some microseconds, whose times of equal code differ by as much
 DISTORTED = 0.1  # relative difference of two gains, by the medians and by the shortest times
 MOST_HIDDEN = 0.1  # relative difference in the same rounds that is no tie, however noisy the times are
+FEWEST_PROCESSES, MOST_PROCESSES = 4, 12  # in which times of a processor are compared
+# Student's t, by the degrees of freedom from 1 on, for an interval of 95 %
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
 Comparison = Literal["faster", "slower", "as fast", "undecided"]  # what an interval says of a time and another one
 DIFFERENT: tuple[Comparison, ...] = ("faster", "slower")
 TIE, NOISY, TOO_SHORT = "a tie", "too noisy to tell", "too short to tell"  # why two times are indistinguishable
@@ -34,7 +37,7 @@ TIE, NOISY, TOO_SHORT = "a tie", "too noisy to tell", "too short to tell"  # why
 
 class Interval(NamedTuple):
     """A median, and an interval that contains the true one with a probability of CONFIDENCE, or less if there were
-    fewer than eight values."""
+    fewer than eight values; or, from several processes, that of a further one with a probability of 95 %."""
 
     low: float
     middle: float
@@ -139,6 +142,23 @@ def interval(values: Sequence[float]) -> Interval:
         below += 1
     first = max(0, below - 1)
     return Interval(ordered[first], median(ordered), ordered[count - 1 - first])
+
+
+def between_processes(values: Sequence[float]) -> Interval:
+    """The interval in which the value of a further process lies, from the positive values of at least two processes."""
+    middle = median(values)
+    return around(middle, reach(stdev(values) / middle, len(values)))
+
+
+def reach(deviation: float, count: int) -> float:
+    """By how much a further value differs from the mean of `count` values with this standard deviation at most, with a
+    probability of 95 %."""
+    return STUDENT[min(count - 1, len(STUDENT)) - 1] * deviation * math.sqrt(1 + 1 / count)
+
+
+def around(middle: float, reach: float) -> Interval:
+    """The interval whose ends differ from a positive value by the factor 1 + `reach`: they are positive, too."""
+    return Interval(middle / (1 + reach), middle, middle * (1 + reach))
 
 
 def ratio(times: Sequence[float], others: Sequence[float]) -> Interval:

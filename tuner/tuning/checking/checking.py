@@ -185,7 +185,9 @@ class _Examination:
             return replace(verified, status="unchanged", reason="the same code")
         try:
             look = functools.partial(self._look, earlier)
-            score = contest.held(look, self._crew.lead.close, self._request.allowed, self._request.seconds)
+            restart, request = self._crew.lead.close, self._request
+            on_processor = self._crew.lead.device.on_processor
+            score = contest.held(look, restart, request.allowed, request.seconds, on_processor)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
             _check_own(error)
             return self._one_by_one(check, earlier, f"{error.reason}: {error}")

@@ -22,7 +22,8 @@ from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, MIN_ROUNDS, QU
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.values import bit_classes
 from tuner.store import verdicts
-from tuner.tuning.finals.processes import FEWEST, Processes
+from tuner.store.verdicts import FEWEST_PROCESSES, MOST_PROCESSES
+from tuner.tuning.finals.processes import Processes
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_ROOM = "out of memory"  # a failure's reason
-SITTINGS = 12  # processes in which finalists are timed at most
-MORE_SECONDS = 4.0  # no more than FEWEST processes begin after these
+MORE_SECONDS = 4.0  # no more than FEWEST_PROCESSES begin after these
 SHARE = 0.5  # of the time that is left, for the rounds, and then for the runs that are compared
 LEAST_SECONDS = 0.1  # of rounds; the fewest rounds may take longer
 FIRST, LATER = 0.5, 0.25  # the shares of the rounds that the first process has, and each later one
@@ -63,7 +63,7 @@ class FinalRound:
         self._seconds = QUICK_SECONDS if quick else FINAL_SECONDS
         # On a processor, times depend on where a process has its memory and its code.
         may_differ = worker.device.on_processor and worker.task.method.objectives == ("time",)
-        self._sittings = SITTINGS if may_differ and sustained is None and not quick else 1
+        self._sittings = MOST_PROCESSES if may_differ and sustained is None and not quick else 1
         self._finals = functools.partial(worker.finals, sustained=sustained, quick=quick)
         self._failures: dict[ConfigKey, str] = {}
         self.bits: dict[ConfigKey, Bits] = {}
@@ -99,7 +99,7 @@ class FinalRound:
         lasting = [place for place in right if place in contenders or config_key(trials[place].config) in compared]
         for number in range(1, self._sittings):
             some = [trials[place] for place in lasting]
-            is_over = number >= FEWEST and time.monotonic() - began > MORE_SECONDS
+            is_over = number >= FEWEST_PROCESSES and time.monotonic() - began > MORE_SECONDS
             if is_over or _is_settled(some, [finals.candidates[place] for place in lasting], rule):
                 return finals
             self._worker.close()
@@ -279,7 +279,7 @@ def _is_settled(trials: Sequence[Trial], finals: Sequence[Final], rule: TieRule)
         return True
     processes = Processes.of(by_preference)
     of_record = next((final for trial, final in zip(trials, finals, strict=True) if rule.is_of_record(trial)), None)
-    return processes.count >= FEWEST and processes.is_settled(by_preference, of_record)
+    return processes.count >= FEWEST_PROCESSES and processes.is_settled(by_preference, of_record)
 
 
 def _lacked_room(final: Final) -> bool:

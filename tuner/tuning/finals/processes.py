@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.classes import dataclass
 from tuner.store import verdicts
-from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, Interval, ratio
+from tuner.store.verdicts import REPEATABLE, REPEATABLE_MS, Interval, around, ratio, reach
 
 if TYPE_CHECKING:
     from tuner.measure.results import Final
 
-FEWEST = 4  # processes that tell how much ratios differ between them
 MOST_GIVEN_UP = 0.05  # relative difference above which no preference makes up for the time
 ERRORS = 2.5  # standard errors by which a median ratio must differ from the limit of a tie
 COMPARED = 1.2  # the slowest ratio of a tie, and from which the deviation between processes is estimated
-# Student's t, by the degrees of freedom from 1 on, for an interval of 95 %
-STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
 
 
 class Standing(NamedTuple):
@@ -47,18 +44,7 @@ def interval(final: Final) -> Interval:
     parts, middle = final.by_process, final.time_ms
     if len(parts) == 1:
         return verdicts.interval(final.times)
-    return _around(middle, _reach(stdev(median(part) / middle for part in parts), len(parts)))
-
-
-def _reach(deviation: float, count: int) -> float:
-    """By how much a further value differs from the mean of `count` values with this standard deviation at most, with a
-    probability of 95 %."""
-    return STUDENT[min(count - 1, len(STUDENT)) - 1] * deviation * math.sqrt(1 + 1 / count)
-
-
-def _around(middle: float, reach: float) -> Interval:
-    """The interval whose ends differ from a positive value by this factor: they are positive, too."""
-    return Interval(middle / (1 + reach), middle, middle * (1 + reach))
+    return around(middle, reach(stdev(median(part) / middle for part in parts), len(parts)))
 
 
 @dataclass(frozen=True)
@@ -94,13 +80,13 @@ class Processes:
         That is also how far other tunings are, minutes later: their ratios differ by more than the error of a mean of
         these processes, because what disturbs the machine lasts for longer than one of them.
         """
-        return _reach(self.deviation, self.count)
+        return reach(self.deviation, self.count)
 
     def standing(self, final: Final) -> Standing:
         """How a finalist compares with the fastest. It is tied if a further process may find it as fast."""
         if final is self.fastest:
             return Standing(Interval(1.0, 1.0, 1.0), True, True)
-        found = _around(ratio(self.fastest.times, final.times).middle, self.reach)
+        found = around(ratio(self.fastest.times, final.times).middle, self.reach)
         is_near = found.low <= 1 + self._least and found.middle <= COMPARED
         is_tied = is_near and len(final.by_process) == self.count
         return Standing(found, is_tied, is_tied and found.middle <= 1 + self._most_given_up)
