@@ -16,9 +16,10 @@ from tuner.space.scope import Limits, Scope
 from tuner.space.sources.checks.uses import MacroFault
 from tuner.space.sources.prototype import Prototype
 
-# Maximum number of resident threads per multiprocessor, by compute capability: CUDA C++ Programming Guide, "Technical
-# Specifications per Compute Capability".
-_THREADS = {7.0: 2048, 7.5: 1024, 8.0: 2048, 8.6: 1536, 8.7: 1536, 8.9: 1536, 9.0: 2048, 10.0: 2048, 12.0: 1536}
+# Maximum number of resident threads per multiprocessor, by compute capability: NVRTC 13 keeps launch bounds of 512
+# threads and 2, 3 or 4 blocks up to these.
+_THREADS = {7.5: 1024, 8.0: 2048, 8.6: 1536, 8.7: 1536, 8.8: 1536, 8.9: 1536, 9.0: 2048, 10.0: 2048, 10.3: 2048}
+_THREADS |= {11.0: 1536, 12.0: 1536, 12.1: 1536}
 _THREADS_OF_A_BLOCK = 1024
 _MOST_COMBINATIONS, _MOST_DEPTH = 10_000, 12
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
@@ -55,9 +56,8 @@ def faults(space: Space, prototype: Prototype, code: str) -> Iterator[MacroFault
         if space.satisfies(config, scope, conditions):
             message = (
                 f"__launch_bounds__ of {prototype.name} asks for {least} blocks of {per_block} threads per "
-                f"multiprocessor, which has at most {most} threads: the compiler ignores it, and the kernel gets as "
-                f"many registers as for 1 block; add the restriction `{_factor(threads.text)} * {_factor(blocks.text)} "
-                f"<= {most}`"
+                f"multiprocessor, which has at most {most} threads: the compiler ignores it, and does not limit "
+                f"registers; add the restriction `{_factor(threads.text)} * {_factor(blocks.text)} <= {most}`"
             )
             yield ("parameters", (space.parameters_behind(blocks.names) or known)[0]), message
             return
