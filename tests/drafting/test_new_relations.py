@@ -208,6 +208,14 @@ PROGRAMS = {
          'name: py, dtype: uint64, value: "4 * w"}\n', 'name: px, dtype: uint64, value: "4 * w"}\n',
          "name: w, dtype: int32}\n"],
     ),
+    "rows whose distance in bytes is in an offset that has a name": (
+        "__global__ void f(unsigned *y, const unsigned char *x, int h, int w, size_t p, size_t q, int t) {"
+        "int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y; if (c >= w || r >= h) return;"
+        "size_t at = r * q + c * sizeof(unsigned); unsigned *one = (unsigned *)((char *)y + at);"
+        "if (x[r * p + c] > t) *one = 1; else *one = 0; }",
+        ["name: y, dtype: uint32, shape: [h, w], role: out}\n", 'name: q, dtype: uint64, value: "4 * w"}\n',
+         "shape: [h, w], role: in, strides: [p, 1]}\n"],
+    ),
     "rows whose distance in bytes is also used otherwise": (
         "__global__ void f(float *y, int p, int w, int h) { int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y;"
         "if (c < w && r < h) *(reinterpret_cast<float *>(reinterpret_cast<char *>(y) + r * p) + c) = p / 4; }",

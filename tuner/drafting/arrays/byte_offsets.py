@@ -11,7 +11,11 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.tokens import matching
 
-BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # then the star is a dereference, not a product or a declaration
+BEFORE_A_STAR = (
+    *";{}(=+-*/,&|?:<>",
+    "else",
+    "return",
+)  # then the star is a dereference, not a product or a declaration
 _BYTES = {"char", "signed char", "unsigned char", "uchar", "int8_t", "uint8_t"}
 _QUALIFIERS = {
     "const",
@@ -25,6 +29,7 @@ _QUALIFIERS = {
     "GLOBAL",
 }
 _CAST = re.compile(r"\b(?:reinterpret|static|const)_cast < ([^<>()]*\*[^<>()]*) > (?:\( (\w+) \)|(?=\())")
+_BY_VARIABLE = re.compile(r"char (?:const )?\* \) \w+ \+ ([A-Za-z_]\w*) \)")
 
 
 class _IsOpen(Exception):
@@ -101,8 +106,16 @@ class _Mover:
 
 
 def _without_casts(body: Sequence[str]) -> list[str]:
-    """The tokens of a body with casts to pointers as C writes them."""
-    return _CAST.sub(lambda cast: f"( {cast[1]} ) {cast[2] or ''}", " ".join(body)).split()
+    """The tokens of a body with casts to pointers as C writes them, and with offsets in the place of variables that are
+    nothing else."""
+    text = _CAST.sub(lambda cast: f"( {cast[1]} ) {cast[2] or ''}", " ".join(body))
+    for name in {*_BY_VARIABLE.findall(text)}:
+        declared = re.findall(rf"[;{{}}] (?:\w+ )+{name} = ([^;]*) ;", text)
+        uses = len(re.findall(rf"char (?:const )?\* \) \w+ \+ {name} \)", text))
+        if len(declared) == 1 and uses + 1 == len(re.findall(rf"\b{name}\b", text)):
+            text = re.sub(rf"(?<=[;{{}}]) (?:\w+ )+{name} = [^;]* ;", "", text)
+            text = re.sub(rf"\b{name}\b", lambda _, offset=declared[0]: offset, text)  # type: ignore[misc]
+    return text.split()
 
 
 def _offset(body: Sequence[str], at: int, array: Parameter) -> tuple[int, int, Sequence[str]] | None:

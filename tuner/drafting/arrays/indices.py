@@ -216,7 +216,7 @@ class Indices:
         """Whether the name at `position` means the first element, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
         before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
         is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
-        is_read = before[1:] == ("*",) and (before[0] in BEFORE_A_STAR or before[0] == "return")
+        is_read = before[1:] == ("*",) and before[0] in BEFORE_A_STAR
         return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
 
     def _is_tested(self, position: int) -> bool:
