@@ -7,6 +7,7 @@ machine or need a network.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -17,16 +18,19 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from helpers import ROOT
 from helpers.documents import TEXTS, blocks
 from helpers.folders import once
 from tuner.version import VERSION
 
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"].keys()
 PIP = (
     sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-compile",
     "--disable-pip-version-check",
@@ -75,7 +79,9 @@ def _build(root: Path) -> None:
     run = {"cwd": root, "env": {"HOME": str(root / "root"), **_PIP_SETTINGS}}
     _run(sys.executable, "-m", "venv", "--without-pip", root / "venv")
     (site,) = (root / "venv/lib").glob("python*/site-packages")
-    (site / "beside.pth").write_text(sysconfig.get_path("purelib"))  # what the two wheels need, and hatchling
+    hook = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    build = with_dependencies([*PROJECT["build-system"]["requires"], *hook["dependencies"]])
+    (site / "beside.pth").write_text(str(linked(root / "build", build)))
     for name, text in (("apt-get", _APT_GET), ("pip", _PIP)):
         program = root / "venv/bin" / name
         apt_get = shutil.which("apt-get") or "no-apt-get"
@@ -100,6 +106,28 @@ def _build(root: Path) -> None:
             Path(f"{root}{rest}").mkdir()
         else:
             assert word in ("FROM", "ENTRYPOINT"), word
+    (site / "beside.pth").write_text(sysconfig.get_path("purelib"))  # what the two wheels need
+
+
+def with_dependencies(asked: Iterable[str]) -> set[str]:
+    """The distributions that these requirements name, and what they ask for themselves."""
+    found, waiting = set[str](), [*map(Requirement, asked)]
+    while waiting:
+        one = waiting.pop()
+        if one.name not in found and (one.marker is None or one.marker.evaluate({"extra": ""})):
+            found.add(one.name)
+            waiting += map(Requirement, importlib.metadata.requires(one.name) or ())
+    return found
+
+
+def linked(folder: Path, distributions: Collection[str]) -> Path:
+    """A new folder in which these distributions are, and nothing else."""
+    folder.mkdir()
+    for name in distributions:
+        files = importlib.metadata.files(name) or []
+        for part in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+            (folder / part).symlink_to(Path(str(importlib.metadata.distribution(name).locate_file(part))))
+    return folder
 
 
 def _checkout(folder: Path) -> None:
