@@ -110,12 +110,6 @@ def _coloured(contenders: Sequence[Contender], legend: Spec | None, values: Mapp
     return {"field": "role", "type": "nominal", "scale": scale, "legend": legend}
 
 
-def _by_role(values: Mapping[str, Any]) -> Spec:
-    """A channel with a value for each role, and no legend."""
-    tests = [{"test": f"datum.role == '{role}'", "value": value} for role, value in values.items()]
-    return {"condition": tests, "value": values["library"]}
-
-
 def roofline(findings: Findings) -> Chart | None:
     """The measured ceilings over arithmetic intensity, and the contenders below them; None if there is no roofline."""
     roof = findings.roofline
@@ -137,16 +131,18 @@ def roofline(findings: Findings) -> Chart | None:
     x = logarithmic("x", "FLOP per byte that must move", (left, right), 1)
     y = logarithmic("y", "GFLOP/s", (left * bandwidth, top, *(point[1] for point in points)), 1.5)
     legend = {"orient": "bottom", "title": None}  # one for all channels
+    tests = [{"test": f"datum.role == '{role}'", "value": size} for role, size in _SIZES.items()]
+    sizes = {"condition": tests, "value": _SIZES["library"]}
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": colour("ink"), "strokeWidth": 1.5}, "encoding": {"x": x, "y": y}},
-        _at(label(rows(("x", "y", "name"), names[:1]), "name", dx=10, dy=8), x, y),
-        _at(label(rows(("x", "y", "name"), names[1:]), "name", "right", dy=-8), x, y),
+        _at(label(rows(("x", "y", "name"), names[:1]), dx=10, dy=8), x, y),
+        _at(label(rows(("x", "y", "name"), names[1:]), "right", dy=-8), x, y),
         {
             "data": {"values": rows(("x", "y", "name", "role"), points)},
             "mark": {"type": "point", "opacity": 1, "strokeWidth": 2},
             "encoding": {
                 "x": x, "y": y, "stroke": _coloured(contenders, legend), "fill": _coloured(contenders, legend, _FILLS),
-                "shape": _coloured(contenders, legend, _SHAPES), "size": _by_role(_SIZES),
+                "shape": _coloured(contenders, legend, _SHAPES), "size": sizes,
                 "tooltip": tips("name", "y"),
             },
         },

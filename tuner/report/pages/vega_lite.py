@@ -95,12 +95,12 @@ def logarithmic(field: str, title: str, values: Iterable[float], margin: float =
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 
-def label(values: list[Spec], field: str, align: str = "left", **more: Any) -> Spec:
-    """A layer of text beside points of other layers."""
+def label(values: list[Spec], align: str = "left", **more: Any) -> Spec:
+    """A layer of the names of `values` beside points of other layers."""
     return {
         "data": {"values": values},
         "mark": {"type": "text", "align": align, "dx": 4 if align == "left" else -4, "color": colour("soft"), **more},
-        "encoding": {"text": {"field": field}},
+        "encoding": {"text": {"field": "name"}},
     }
 
 
@@ -109,7 +109,7 @@ def rule(value: float, name: str) -> list[Spec]:
     data = rows(("at", "name"), [(value, name)])
     mark: Spec = {"type": "rule", "strokeDash": [4, 3], "color": colour("ink")}
     x: Spec = {"field": "at", "type": "quantitative"}
-    text = label(data, "name", "right", baseline="bottom", y=-3)
+    text = label(data, "right", baseline="bottom", y=-3)
     text["encoding"] |= {"x": x}
     return [{"data": {"values": data}, "mark": mark, "encoding": {"x": x, "tooltip": tips("name", "at")}}, text]
 

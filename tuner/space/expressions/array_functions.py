@@ -112,11 +112,11 @@ def _rounded(count: int) -> str:
     return f"{count:.3g}" if count < 2**1000 else "far too many"
 
 
-def _scipy(module: str, function: str) -> Callable[..., Any]:
+def _special(function: str) -> Callable[..., Any]:
     def call(*arguments: Any, **keywords: Any) -> Any:
-        import importlib
+        from scipy import special
 
-        return getattr(importlib.import_module(f"scipy.{module}"), function)(*arguments, **keywords)
+        return getattr(special, function)(*arguments, **keywords)
 
     return call
 
@@ -238,9 +238,7 @@ def _table() -> dict[str, ArrayFunction]:
             "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
         )
     }  # fmt: skip
-    table |= {
-        name: ArrayFunction(_scipy("special", name), f"{name}(x)") for name in ("erf", "erfc", "gamma", "gammaln")
-    }
+    table |= {name: ArrayFunction(_special(name), f"{name}(x)") for name in ("erf", "erfc", "gamma", "gammaln")}
     table |= {
         name: ArrayFunction(getattr(np, name), f"{name}(x, y)", 2, 2, elements=joint_size)
         for name in ("arctan2", "fmod", "hypot", "maximum", "minimum")
