@@ -93,7 +93,29 @@ def owned(page: str) -> list[str]:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that commands name, where they run."""
-    folder = tmp_path / "workplace"
+    return entered(furnished(tmp_path / "workplace"), monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def showroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with these files, which nobody changes."""
+    return furnished(tmp_path_factory.mktemp("commands") / "workplace")
+
+
+@pytest.fixture
+def visited(showroom: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are checked in the showroom."""
+    entered(showroom, monkeypatch)
+
+
+def entered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TUNER_SPACES", str(folder / "vision/tuning"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def furnished(folder: Path) -> Path:
+    """The new folder, with the files that commands name."""
     folder.mkdir()
     for page in (
         "docs/start.md",
@@ -128,8 +150,6 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     stems = ("blur", "filters/edges", "twice/plain", "twice/unrolled")  # of docs/projects.md
     vision = project(folder / "vision", 'name = "vision"\nspaces = ["tuning"]\n', *stems)
     (folder / "tuning").symlink_to(vision / "tuning")
-    monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
-    monkeypatch.chdir(folder)
     return folder
 
 
@@ -197,7 +217,7 @@ def check_device(name: str, space: Space, types: Mapping[str, str], problems: Se
 
 
 @pytest.mark.parametrize("line", all_commands_of("tune"))
-@pytest.mark.usefixtures("workplace")
+@pytest.mark.usefixtures("visited")
 def test_a_documented_command_names_what_there_is(line: str) -> None:
     if line in WRONG:
         with pytest.raises(AssertionError, match="does not run on"):
@@ -206,7 +226,7 @@ def test_a_documented_command_names_what_there_is(line: str) -> None:
         check(line)
 
 
-@pytest.mark.usefixtures("workplace")
+@pytest.mark.usefixtures("visited")
 def test_so_do_the_commands_of_pages_that_are_made_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs/hooks")
     course, reference, steps = map(importlib.import_module, ("course", "reference", "steps"))
