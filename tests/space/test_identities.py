@@ -68,6 +68,7 @@ def test_a_changed_reference_kernel_is_measured_again(tmp_path: Path, tune: Tune
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("untuned")
 def test_a_record_without_the_name_of_its_code_is_matched_by_its_signature(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "a * x + 1")
     assert tune(file, "100", "--device", "host").status == 0

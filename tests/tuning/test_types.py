@@ -72,6 +72,7 @@ def tuned(tune: Tune, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("untuned")
 def test_types_do_not_mix_in_the_store_and_the_ledger(tuned: Path, tune: Tune) -> None:
     for types, failed in (((), {}), (FLOAT16, {"wrong result": 1})):
         done = tune(tuned, "1000", *types, "--json")
