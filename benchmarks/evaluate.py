@@ -4,9 +4,9 @@
     python benchmarks/evaluate.py --device cuda --copies 20 gallery/softmax@1000x4096
 
 Copies of the text of a space's own kernel are judged against it, `--copies` of each kernel. All do the same work by the
-same code, so each decision other than `undecided` is false. For each kernel, the table has the number of decisions of
-each kind, the least and the largest median of the ratios, and the median width of their intervals. `--busy N` has N
-processes keep as many cores busy meanwhile.
+same code, so a decision `faster` or `slower` is false. For each kernel, the table has the number of decisions of each
+kind, how many of the intervals of the ratio hold 1, the least and the largest median of the ratios, and the median
+width of their intervals. `--busy N` has N processes keep as many cores busy meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=0)
     options = parser.parse_args()
     false = 0
-    print(f"{'problem':<36} faster slower undecided refused  ratios            width  seconds")
+    print(f"{'problem':<36} faster slower undecided refused  hold 1  ratios            width  seconds")
     for problem in options.problems or KERNELS[options.device]:
         kernel, _, size = problem.partition("@")
         with kept_busy(options.busy), tempfile.TemporaryDirectory() as folder:
@@ -64,10 +64,11 @@ def main() -> None:
         found = Counter(each.decision for each in times)
         false += found["faster"] + found["slower"]
         ratios = sorted(each.speedup[1] for each in times)
+        held = sum(each.speedup[0] <= 1 <= each.speedup[2] for each in times)
         width = median(each.speedup[2] - each.speedup[0] for each in times)
         print(
             f"{problem:<36} {found['faster']:6} {found['slower']:6} {found['undecided']:9} "
-            f"{len(copies) - len(times):7}  {ratios[0]:.4f} to {ratios[-1]:.4f}  {width:.4f}  "
+            f"{len(copies) - len(times):7}  {held:6}  {ratios[0]:.4f} to {ratios[-1]:.4f}  {width:.4f}  "
             f"{time.monotonic() - began:.0f}",
             flush=True,
         )
