@@ -214,7 +214,8 @@ __global__ void f(float *y, const float *x, int n, int rounds, Scores s) {{
 void run(int n) {{
     float *x, *y;
     cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&y, n * sizeof(float));
-    f<<<(n + 63) / 64, 64>>>(y, x, n, 100, Scores{{2, -2, 0.5f}});
+    int rounds = 100;
+    f<<<(n + 63) / 64, 64>>>(y, x, n, rounds, Scores{{2, -2, 0.5f}});
 }}
 """
     data, text = drafted(tmp_path, tune, code)

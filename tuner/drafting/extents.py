@@ -123,9 +123,9 @@ class DraftedExtents:
 
     @cached_property
     def options(self) -> dict[str, int]:
-        """The whole scalars that are options, with their numbers: all launches pass the same number, which has no name,
-        and neither extents nor indices have them, as a count of iterations. None of them is if nothing else is a size,
-        or if the shape of an array is unknown."""
+        """The whole scalars that are options, with their numbers: all launches pass the same number, and neither
+        extents nor indices have them, as a count of iterations. None of them is if nothing else is a size, or if the
+        shape of an array is unknown."""
         facts, every = self._facts, self._every_size
         arrays = [p.name for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
         if any(self.shape(name) is None and not self.per_block(name) for name in arrays):
@@ -133,7 +133,7 @@ class DraftedExtents:
         texts = [*self.values.values(), *self.restrictions(), *map(written, self._said.local.values())]
         texts += [each for name in arrays for each in facts.shapes.reads(name)]
         used = self._used() | {word for each in texts for word in names_in(each)}
-        names = [n for n in every if n in facts.sizes and n in facts.launched.literals and n not in used]
+        names = [n for n in every if n in facts.sizes and n not in used]
         found = {name: number for name in names if (number := facts.launched.number(name)) is not None}
         return found if len(found) < len(every) else {}
 
