@@ -42,18 +42,11 @@ def write(
     if file is not None:
         vega.check()
     if recording is not None:
-        excluded: dict[str, object] = {
+        excluded = {
             "KERNEL": kernel, "--device": device, "--storage": storage, "--measure": measure, "--set": options,
             "--type": types,
         }  # fmt: skip
-        if given := [name for name, value in excluded.items() if value]:
-            raise RequestError(
-                f"--recording {shown(recording)}: is the only source of the report; leave out {' and '.join(given)}"
-            )
-        from tuner.report import subject
-
-        study = subject.of_recording(recording, results)
-        stem = recording.name.split(".")[0]
+        study, stem = _recorded(recording, results, [name for name, value in excluded.items() if value])
     else:
         from tuner.catalog import catalog
         from tuner.exchange.exports.target import Problem
@@ -84,6 +77,17 @@ def write(
             write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
     lines = [*_lines(study, findings), *([str(file)] if file else [])]
     output.answer(as_json, {"file": file and str(file), **findings.to_json()}, "\n".join(lines))
+
+
+def _recorded(recording: Path, results: Path | None, others: list[str]) -> tuple[Subject, str]:
+    """The study of a recording, and the stem of its page's name. Raises RequestError if `others` were given, too."""
+    if others:
+        raise RequestError(
+            f"--recording {shown(recording)}: is the only source of the report; leave out {' and '.join(others)}"
+        )
+    from tuner.report import subject
+
+    return subject.of_recording(recording, results), recording.name.split(".")[0]
 
 
 def _lines(study: Subject, findings: Findings) -> list[str]:

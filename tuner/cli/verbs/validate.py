@@ -72,10 +72,8 @@ def command(
     from tuner.space.sources.checks import agreement, surplus_threads
 
     scopes = [replace(scope, language=language) for language in space.languages]
-    warnings = (*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes))
-    data["warnings"] = list(dict.fromkeys(warnings))
-    for warning in data["warnings"]:
-        output.say(f"warning: {warning}")
+    data["warnings"] = [*dict.fromkeys((*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes)))]
+    output.warn(data["warnings"])
     if compiles:
         from tuner.devices import sample_build
 
@@ -84,8 +82,7 @@ def command(
         lines += map(str, samples)
         dead = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.dead]
         data["warnings"] += dead
-        for message in dead:
-            output.say(f"warning: {message}")
+        output.warn(dead)
     if show_source:
         data["sources"] = _sources(space, scope)
         lines += data["sources"]
