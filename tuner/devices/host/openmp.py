@@ -97,14 +97,15 @@ def effective(processors: int, is_gnu: bool) -> tuple[dict[str, Value], dict[str
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """A block in which libgomp, if it is loaded there, gives each of its threads a processor of its own.
+    """A block in which libgomp, if it is loaded there, gives each of its threads a processor of its own. Fewer threads
+    than processors spread over the cores, as the system spreads them.
 
     Nothing happens if a variable sets the number of threads or their places.
     """
     if any(_text(name) for name in (*PLACING, *COUNTING)):
         yield
         return
-    os.environ[PLACING[0]] = "true"
+    os.environ[PLACING[0]] = "spread"
     try:
         yield
     finally:
