@@ -433,18 +433,28 @@ __global__ void f(const T *in, T *out, cudaTextureObject_t image, int n, Mode mo
         switch (k) { case 0: p[k] = v; break; default: printf("%d", k + lo); }
     }
     T acc[ROWS] = {};
+    const __half2 *pairs = reinterpret_cast<const __half2 *>(in), *const last = pairs + n / 2;
+    __nv_bfloat162 both = {}, twice{};
+    acc[0] = pairs[0].x + last[-1].y * both.x - twice.y;
     #pragma unroll DEPTH
     const Op<T> op{1}, *po = &op;
     float ((*TILES)[4]) = (float (*)[4])out;
     acc[0] += 2 * TILES[1][0];
     if (!VERBOSE and s < STEP) atomicAdd(out, (T)(acc[0] + po->scale + q + Reduce(temp).Sum(g(v.x, lo))));
 }
+#define OTHER_DEPTH 4
+__global__ void later(float *y, int n) {
+    #pragma unroll OTHER_DEPTH
+    for (int i = 0; i < n; i++) y[i] = 0;
+    #pragma unroll UNDEFINED_DEPTH
+    for (int i = 0; i < n; i++) y[i] += 1;
+}
 int main(int count, char **names) { f<float, 128><<<1, HOST_ONLY * 4>>>(0, 0, 0, 1, Mode::sum); }
 """
 
 
 def test_templates_casts_and_lambdas_leave_only_knobs_undeclared(tmp_path: Path, tune: Tune) -> None:
-    parameters = data_of(drafted(tmp_path, tune, "f.cu", CPP))["parameters"]
+    parameters = data_of(drafted(tmp_path, tune, "f.cu", CPP, "--entry", "f"))["parameters"]
     assert list(parameters) == ["BLOCK", "WARPS", "ROWS", "VERBOSE", "STEP", "DEPTH", "block_size_x"]
 
 

@@ -374,6 +374,18 @@ def test_a_decorator_may_be_applied_by_a_call_with_a_list_of_the_function_around
     assert "can be told by Python alone" in text
 
 
+def test_an_option_that_only_some_configurations_name_also_has_the_default_of_triton(tmp_path: Path) -> None:
+    given = '{"BLOCK": 64}), triton.Config({"BLOCK": 128}, num_stages=2), triton.Config({"BLOCK": 64}, maxnreg=32)'
+    text = drafted(
+        tmp_path,
+        PAIR.replace('{"BLOCK": 64, "FOR_AMD": 1}), triton.Config({"BLOCK": 128}, num_warps=2)', given),
+        "scale",
+    )
+    data = yaml.safe_load(text)
+    assert data["parameters"] == {"BLOCK": [64, 128], "num_stages": [3, 2], "maxnreg": [0, 32]}
+    assert data["default"] == {"BLOCK": 64, "num_stages": 3, "maxnreg": 0}
+
+
 def test_configurations_are_read_from_rows_of_numbers(tmp_path: Path) -> None:
     """The list of configurations replaces the list of numbers from which it is made."""
     rows = """\

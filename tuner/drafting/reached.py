@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tuner.space.sources.closure import closed
 from tuner.space.sources.device_declarations import ALWAYS, Declarations, flat
@@ -13,7 +13,8 @@ from tuner.space.sources.struct_text import braced
 from tuner.space.sources.tokens import definitions, words
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+\w+((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _DEFAULT = re.compile(
@@ -58,7 +59,21 @@ def reached(code: str, steps: Iterable[Prototype], conditions: bool = True) -> f
     first.update(word for step in steps for p in step.parameters or () for word in words(p.type))
     if conditions:
         first.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
+        for function, texts in _pragmas(code):
+            (first if function is None else read[function]).update(texts)
     return closed(first, lambda name: read.get(name, ()))
+
+
+def _pragmas(code: str) -> Iterator[tuple[str | None, list[str]]]:
+    """The names in each pragma, with the function that has it; None for one outside of functions."""
+    if not any(map(_NAME.search, _PRAGMA.findall(code))):
+        return
+    declarations = Declarations(code)
+    functions = [each for each in flat(declarations.all) if len(each.names) == 1 and not each.members]
+    for at, token in enumerate(declarations.tokens):
+        if token.is_directive and (pragma := _PRAGMA.match(token.text)):
+            around = (name for each in functions if each.first <= at <= each.last for name in each.names)
+            yield next(around, None), _NAME.findall(pragma[1])
 
 
 def without_others(code: str, names: frozenset[str]) -> str:

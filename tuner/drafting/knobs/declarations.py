@@ -45,7 +45,9 @@ def _after_type(body: Sequence[str], position: int) -> int | None:
     typed = is_auto = False
     while position < len(body):
         word = body[position]
-        if word in QUALIFIERS or word.startswith("__") or word == "alignas" or (typed and word in "*&"):
+        if not typed and _is_type_of_compiler(body, position):
+            typed, position = True, position + 1
+        elif word in QUALIFIERS or word.startswith("__") or word == "alignas" or (typed and word in "*&"):
             is_auto |= word == "auto"
             typed |= is_auto
             position += 1
@@ -62,6 +64,14 @@ def _after_type(body: Sequence[str], position: int) -> int | None:
         else:
             typed, position = True, after_name(body, position)
     return None
+
+
+def _is_type_of_compiler(body: Sequence[str], position: int) -> bool:
+    """Whether a word that begins with `__` is a type, as in `__half2 *p` and `__half x = 0`: unlike after
+    `__shared__`, no type follows it."""
+    word, after, second = (*body[position : position + 3], ";", ";", ";")[:3]
+    is_name = _IDENTIFIER.fullmatch(after) and after not in QUALIFIERS and not is_type_word(after)
+    return word.startswith("__") and (after in "*&" or (is_name is not None and second in "=;,[({:"))
 
 
 def after_name(body: Sequence[str], position: int) -> int:

@@ -14,7 +14,8 @@ from tuner.drafting.python.syntax import filled, last_word, mutated, names_in, o
 MOST_VALUES = 1000  # of a loop
 MOST_PASSES = 20_000  # of all loops
 MOST_NESTED = 8  # functions and variables in each other
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": 0}  # of a configuration that names no value
+OPTIONS = tuple(DEFAULTS)
 
 Config = dict[str, Any]
 Names = Mapping[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any, TypeGuard
 
 from tuner.classes import dataclass
-from tuner.drafting.python.config_lists import Config, ConfigLists
+from tuner.drafting.python.config_lists import DEFAULTS, Config, ConfigLists
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_names import HostNames
 from tuner.drafting.python.syntax import last_word, translated
@@ -53,6 +53,9 @@ def of(function: ast.FunctionDef, tree: ast.Module, definitions: PythonDefinitio
     taken = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     reader = ConfigLists(definitions, taken)
     found = [*reader.read_within(given["configs"], _around(tree, call))] if "configs" in given else []
+    if reader.is_complete:  # else a value that is missing may be one that only Python can tell
+        left = {name: value for name, value in DEFAULTS.items() if any(name in config for config in found)}
+        found = [{**config, **{n: value for n, value in left.items() if n not in config}} for config in found]
     values: dict[str, dict[Any, None]] = {}
     for config in found:
         for name, value in config.items():
