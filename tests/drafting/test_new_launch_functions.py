@@ -79,7 +79,8 @@ SAID: dict[str, tuple[str, str, int]] = {
         "f.cu", """
     template <typename T> T *fresh(size_t count) { T *p; check(cudaMalloc((void **)&p, count * sizeof(T))); return p; }
     template <class T> void make(T **p, long count) { cudaMallocAsync(p, sizeof(T) * count, stream); }
-    void run(int n) { float *a = fresh<float>(n), *b; int *d; make(&b, 3 * n); make<int>(&d, n + 1);
+    template <typename T> T *upload(const std::vector<T> &v) { T *p = fresh<T>(v.size()); put(p, v.data()); return p; }
+    void run(int n) { std::vector<float> h(n); float *a = upload(h), *b; int *d; make(&b, 3 * n); make<int>(&d, n + 1);
         dim3 grid((n + 191) / 192), block(192); void *all[] = {&a, (void *)&b, &d, &n};
         cudaLaunchKernel((const void *)f, grid, block, all, 0, stream); }""", 192,
     ),

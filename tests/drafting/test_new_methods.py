@@ -233,5 +233,10 @@ def test_blocks_bounds_and_buffers_of_a_class_leave_no_question(tmp_path: Path, 
     (tmp_path / "f.yaml").unlink()
     data, text = drafted(tmp_path, tune, code, entry="g")
     assert (data["block"], "how many threads" in text) == ([32, "ROWS"], False)
+    (tmp_path / "f.yaml").unlink()
+    code = code.replace("(ROWS * WARP_SIZE) g", "(MOST) g").replace(
+        "#define BX", "#define MOST (ROWS * WARP_SIZE)\n    #define BX"
+    )
+    assert "how many threads" not in drafted(tmp_path, tune, code, entry="g")[1]
     part = data["operation"]["arguments"][0]
     assert (part["shape"], guessed(text)) == (["((h * w) // 32)"], [])

@@ -283,10 +283,13 @@ class ChosenKnobs(ChosenSizes):
     def asks_block(self, step: Prototype) -> str:
         """The question about a block size; empty if the source determines it or leaves it to the launch."""
         ask, bounds, block = "how many threads in x, y, z?", step.block, self.block_of(step)
-        is_product = len(bounds) == 1 and self._factors(bounds) == self._factors(block)
+        at = self.steps.index(step)
+        of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
+        numbers = self.launched.block(at)
+        told = [host or str(n) for host, n in zip(of_host, [*numbers, *[None] * len(block)], strict=False)]
+        is_product = len(bounds) == 1 and (told == block or self._factors(bounds) == self._factors(block))
         if bounds and block != list(bounds)[: len(block)] and not is_product:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
-        at = self.steps.index(step)
         given = (self.launched.block_is_of_sizes, self.launched.block_is_of_arrays)
         if any(is_of(at, axis) for is_of in given for axis in range(len(block))):
             return f"{ask} host code computes them from sizes"
@@ -297,10 +300,8 @@ class ChosenKnobs(ChosenSizes):
         multiples = {name for axis in range(len(block)) for name in self.launched.multiples_of_block(at, axis)}
         if sizes := sorted(multiples & {*self.sizes}):
             return f"{ask} the host passes a multiple of them for {' and '.join(sizes)}"
-        numbers = self.launched.block(at)
         is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))
-        of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
         is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions_of(step)))
         body = " ".join(step.body)
         is_tiled = all(_is_tiled(body, axis, extent) for axis, extent in enumerate(block))

@@ -224,7 +224,10 @@ class HostScope:
         return None
 
     def _length(self, name: str) -> Polynomial | None:
-        """The number of elements with which a vector is declared; None if it is unknown."""
+        """The number of elements with which a vector is declared, also by a caller; None if it is unknown."""
+        if self.caller is not None and name in self.given and not self.function.declares(name):
+            given = self.given[name]
+            return self.caller._length(given[0]) if len(given) == 1 else None
         declared, _ = self.function.last(name, self.position)
         if declared is None or declared.words[:1] != ("(",) or self.function.body[declared.position - 1] != ">":
             return None

@@ -152,10 +152,10 @@ class _Examination:
                 "or options other values, by which an output changes, or write a smaller `tolerance:`"
             )
         if late := self._late:
+            them = "it" if len(late) == 1 else "them"
             self._sight.sentences.append(
                 f"verification did not try other values of {', '.join(late)}: the expected outputs take too long; so "
-                "the finals have no larger values of options that are too small to be seen; tune a smaller size, too, "
-                "where they are tried"
+                f"a kernel that ignores {them} may pass; tune a smaller size, too, where they are tried"
             )
         return self._sight
 
