@@ -216,6 +216,12 @@ PROGRAMS = {
         ["name: y, dtype: uint32, shape: [h, w], role: out}\n", 'name: q, dtype: uint64, value: "4 * w"}\n',
          "shape: [h, w], role: in, strides: [p, 1]}\n"],
     ),
+    "stores behind a condition, at a pointer that moves by bytes and at the first element": (
+        f"__global__ void f(float *y, const float *x, int *done, int n) {{ {INDEX} if (i < n) *(float *)((char *)y + i *"
+        "sizeof(float)) = *(const float *)((const char *)x + sizeof(float) * i); if (i == 0) *done = 1; }",
+        ["name: y, dtype: float32, shape: [n], role: out}\n", "name: x, dtype: float32, shape: [n], role: in}\n",
+         "name: done, dtype: int32, shape: [1], role: out}\n"],
+    ),
     "rows whose distance in bytes is also used otherwise": (
         "__global__ void f(float *y, int p, int w, int h) { int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y;"
         "if (c < w && r < h) *(reinterpret_cast<float *>(reinterpret_cast<char *>(y) + r * p) + c) = p / 4; }",

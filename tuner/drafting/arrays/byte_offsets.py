@@ -11,11 +11,7 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 from tuner.space.sources.tokens import matching
 
-BEFORE_A_STAR = (
-    *";{}(=+-*/,&|?:<>",
-    "else",
-    "return",
-)  # then the star is a dereference, not a product or a declaration
+_BEFORE_A_STAR = {*";{}(=+-*/,&|?:<>", "else", "return"}  # then it is a dereference, no product and no declaration
 _BYTES = {"char", "signed char", "unsigned char", "uchar", "int8_t", "uint8_t"}
 _QUALIFIERS = {
     "const",
@@ -29,7 +25,14 @@ _QUALIFIERS = {
     "GLOBAL",
 }
 _CAST = re.compile(r"\b(?:reinterpret|static|const)_cast < ([^<>()]*\*[^<>()]*) > (?:\( (\w+) \)|(?=\())")
-_BY_VARIABLE = re.compile(r"char (?:const )?\* \) \w+ \+ ([A-Za-z_]\w*) \)")
+_BY_VARIABLE = re.compile(r"\b(?:u?char|u?int8_t) (?:const )?\* \) \w+ \+ ([A-Za-z_]\w*) \)")
+
+
+def is_dereference(body: Sequence[str], star: int, after: int) -> bool:
+    """Whether a star reads or writes the element at a pointer, which ends before the position `after`."""
+    first, second = (*body[after : after + 2], "", "")[:2]
+    is_stored = first == "=" != second or (first in ("+", "-", "*", "/") and second == "=")
+    return body[star - 1] in _BEFORE_A_STAR or (body[star - 1] == ")" and is_stored)
 
 
 class _IsOpen(Exception):
@@ -38,8 +41,9 @@ class _IsOpen(Exception):
 
 @dataclass(frozen=True)
 class Moved:
-    """Kernels with pointers that move by elements. `arrays` are those that moved by bytes; `pitches` the bytes of an
-    element for each scalar that was a distance in bytes, and that stands for one in elements in these kernels."""
+    """Kernels with pointers that move by elements. `arrays` are those that moved by a distance in bytes; `pitches` the
+    bytes of an element for each scalar that was such a distance, and that stands for one in elements in these kernels.
+    """
 
     steps: Sequence[Prototype]
     arrays: Collection[str] = ()
@@ -57,10 +61,10 @@ def in_elements(steps: Sequence[Prototype]) -> Moved:
         if any(pitches.get(name, nbytes) != nbytes for name, nbytes in mover.pitches.items()):
             return Moved(steps)
         pitches |= mover.pitches
-        arrays |= mover.moved
-        found.append(replace(step, body=tuple(mover.body)) if mover.moved else step)
+        arrays |= mover.arrays
+        found.append(replace(step, body=tuple(mover.body)) if mover.has_moved else step)
     others = (p.name for step, same in zip(steps, found, strict=True) if step is same for p in step.parameters or ())
-    return Moved(steps) if not pitches or not pitches.keys().isdisjoint(others) else Moved(found, arrays, pitches)
+    return Moved(found, arrays, pitches) if pitches.keys().isdisjoint(others) else Moved(steps)
 
 
 class _Mover:
@@ -70,7 +74,8 @@ class _Mover:
     def __init__(self, step: Prototype) -> None:
         self._arrays = {p.name: p for p in step.parameters or () if p.is_pointer and p.stars == 1 and p.dtype}
         self._scalars = {p.name for p in step.parameters or () if p.is_pointer is False and p.dtype and p.width == 1}
-        self.body, self.moved, self.pitches, self._count = _without_casts(step.body), set[str](), dict[str, int](), 0
+        self.body, self.has_moved, self.arrays = _without_casts(step.body), False, set[str]()
+        self.pitches, self._count = dict[str, int](), 0
         at = 0
         while at < len(self.body):
             moved = _offset(self.body, at, self._arrays[self.body[at]]) if self.body[at] in self._arrays else None
@@ -86,12 +91,13 @@ class _Mover:
         if any(self.pitches.setdefault(name, nbytes) != nbytes for name in names):
             raise _IsOpen
         self._count += len(names)
-        self.moved.add(array.name)
+        self.has_moved = True
+        self.arrays |= {array.name} if names else set()
         by = ["(", *[word for term in terms for word in ("+", *term)][1:], ")"]
         new, body = ["(", array.name, "+", *by, ")"], self.body
         if body[start - 1] == "=" and body[end + 1] == ";":
             new = new[1:-1]
-        elif body[start - 1] == "*" and body[start - 2] in BEFORE_A_STAR:  # *(float *)(...)
+        elif body[start - 1] == "*" and is_dereference(body, start - 1, end + 1):  # *(float *)(...)
             start, new = start - 1, [array.name, "[", *by, "]"]
         elif body[start - 1] == "(":
             close = matching(body, start - 1)
@@ -99,7 +105,7 @@ class _Mover:
             if not rest and body[close + 1] == "[":  # ((float *)(...))[x]
                 end = matching(body, close + 1)
                 start, new = start - 1, [array.name, "[", *by, "+", "(", *body[close + 2 : end], ")", "]"]
-            elif body[start - 2] == "*" and body[start - 3] in BEFORE_A_STAR and rest[:1] in ([], ["+"]):
+            elif body[start - 2] == "*" and is_dereference(body, start - 2, close + 1) and rest[:1] in ([], ["+"]):
                 start, end, new = start - 2, close, [array.name, "[", *by, *rest, "]"]  # *((float *)(...) + x)
         body[start : end + 1] = new
         return start + new.index(array.name)
@@ -110,11 +116,11 @@ def _without_casts(body: Sequence[str]) -> list[str]:
     nothing else."""
     text = _CAST.sub(lambda cast: f"( {cast[1]} ) {cast[2] or ''}", " ".join(body))
     for name in {*_BY_VARIABLE.findall(text)}:
-        declared = re.findall(rf"[;{{}}] (?:\w+ )+{name} = ([^;]*) ;", text)
-        uses = len(re.findall(rf"char (?:const )?\* \) \w+ \+ {name} \)", text))
+        declared = re.findall(rf"(?<=[;{{}}]) (?:\w+ )+{name} = ([^;]*) ;", text)
+        uses = _BY_VARIABLE.findall(text).count(name)
         if len(declared) == 1 and uses + 1 == len(re.findall(rf"\b{name}\b", text)):
             text = re.sub(rf"(?<=[;{{}}]) (?:\w+ )+{name} = [^;]* ;", "", text)
-            text = re.sub(rf"\b{name}\b", lambda _, offset=declared[0]: offset, text)  # type: ignore[misc]
+            text = text.replace(f" + {name} )", f" + {declared[0]} )")
     return text.split()
 
 

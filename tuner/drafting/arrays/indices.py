@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.drafting.arrays import remainders, scopes, straight
-from tuner.drafting.arrays.byte_offsets import BEFORE_A_STAR
+from tuner.drafting.arrays.byte_offsets import is_dereference
 from tuner.drafting.arrays.comparisons import BOUNDS, OPERAND_ENDS, Comparisons, end_of_statement
 from tuner.drafting.arrays.local_names import LocalNames, is_member
 from tuner.drafting.expansion import split_arguments
@@ -216,7 +216,7 @@ class Indices:
         """Whether the name at `position` means the first element, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
         before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
         is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
-        is_read = before[1:] == ("*",) and before[0] in BEFORE_A_STAR
+        is_read = before[1:] == ("*",) and is_dereference(self._body, position - 1, position + 1)
         return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
 
     def _is_tested(self, position: int) -> bool:
