@@ -217,8 +217,8 @@ PROGRAMS = {
          "shape: [h, w], role: in, strides: [p, 1]}\n"],
     ),
     "stores behind a condition, at a pointer that moves by bytes and at the first element": (
-        f"__global__ void f(float *y, const float *x, int *done, int n) {{ {INDEX} if (i < n) *(float *)((char *)y + i *"
-        "sizeof(float)) = *(const float *)((const char *)x + sizeof(float) * i); if (i == 0) *done = 1; }",
+        f"__global__ void f(float *y, const float *x, int *done, int n) {{ {INDEX} if (i < n) *(float *)((char *)y + i "
+        "* sizeof(float)) = *(const float *)((const char *)x + sizeof(float) * i); if (i == 0) *done = 1; }",
         ["name: y, dtype: float32, shape: [n], role: out}\n", "name: x, dtype: float32, shape: [n], role: in}\n",
          "name: done, dtype: int32, shape: [1], role: out}\n"],
     ),
