@@ -280,12 +280,12 @@ def test_an_exported_folder_serves_any_size_without_a_compiler(
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(type(cuda.compiler), "compile", lambda *_: pytest.fail("it compiles"))
     gemm = tuner.dispatch(stage, binaries=tmp_path / "folder", library=False)
-    for size, match in ((1024, "exact"), (2000, "nearest_size")):
+    for size, matches in ((1024, {"exact"}), (2000, {"predicted", "nearest_size"})):
         C, A, B = matrices(1, size, size, size)
         there = [on_gpu("own", x) for x in (C, A, B)]
         gemm(*there)
         np.testing.assert_allclose(on_host(there[0]), A @ B, atol=1e-2)
-        assert gemm.explain(*there).match == match
+        assert gemm.explain(*there).match in matches
     assert not list(build_cache.folder().iterdir())
 
 

@@ -18,7 +18,8 @@ SMALL = "right_on_cuda and 100x37x53"  # the defaults, at a size that is a multi
 # No part takes longer than some 100 seconds. Stages of the gallery that the TMA feeds are among the kinds of arguments.
 PARTS = {
     "sgemm": (STAGES, f"{SMALL} and sgemm"),
-    "bests of sgemm": (STAGES, "bests and sgemm"),
+    "bests of sgemm, up to 09": (STAGES, "bests and sgemm/0"),
+    "bests of sgemm, from 10": (STAGES, "bests and (sgemm/1 or sgemm3x)"),
     "hgemm": (STAGES, f"{SMALL} and hgemm"),
     "bests of hgemm": (STAGES, "bests and hgemm"),
     "gemm16": (STAGES, f"({SMALL} or bests) and gemm16"),
