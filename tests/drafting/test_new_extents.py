@@ -167,6 +167,18 @@ PROGRAMS: dict[str, tuple[str, dict[str, list[str | int] | str]]] = {
             int each = 128, all = cells - halo + 1; spread<<<(all + each - 1) / each, each>>>(heat, cells, halo); }}""",
         {"grid": ["ceil_div(cells - halo + 1, block_size_x)"]},
     ),
+    "fewer elements than a size by a constant, and more threads that load them": (
+        """#define BLOCK 64
+        #define HALO 4
+        __global__ void spread(float *heat, const float *old, int cells) { __shared__ float tile[BLOCK];
+            int i = blockIdx.x * BLOCK + threadIdx.x + HALO;
+            if (i < cells) tile[threadIdx.x] = old[i];
+            float sum = tile[threadIdx.x];
+            if (i < cells - HALO) for (int r = -HALO; r <= HALO; r++) heat[i] = sum += old[i + r]; }
+        void run(float *heat, const float *old, int cells) {
+            spread<<<(cells - 2 * HALO + BLOCK - 1) / BLOCK, BLOCK>>>(heat, old, cells); }""",
+        {"grid": ["ceil_div(cells - 2 * 4, BLOCK)"]},
+    ),
     "as many rows as fit into what the host has": (
         """__global__ void relax(float *heat, int width, int step) { __shared__ float tile[256];
             int at = blockIdx.x * 256 + threadIdx.x; tile[threadIdx.x] = heat[at ^ step];

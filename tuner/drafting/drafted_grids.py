@@ -140,11 +140,18 @@ class DraftedGrids:
             *self._renames,
         }:
             return indexed
-        if set(names_in(indexed)) == set(names_in(said)) and not numbers_in(said) <= numbers_in(indexed):
+        one, other = self._with_numbers(indexed), self._with_numbers(said)
+        if set(names_in(one)) == set(names_in(other)) and not numbers_in(other) <= numbers_in(one):
             return said  # fewer blocks, which take several elements each
         if not set(names_in(indexed)) <= set(names_in(said)) | {"ceil_div"} and not said.isdecimal():
             return said
         return said if " + " in said and set(names_in(said)) - set(names_in(indexed)) else indexed
+
+    def _with_numbers(self, blocks: str) -> str:
+        """A number of blocks with numbers in the place of constants that are neither sizes nor knobs."""
+        facts = self._facts
+        fixed = facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys() - {*facts.sizes}
+        return re.sub(r"[A-Za-z_]\w*", lambda n: str(facts.numbers[n[0]]) if n[0] in fixed else n[0], blocks)
 
     def has_any_grid(self, step: int) -> bool:
         """Whether any number of blocks is right, because of a grid-stride loop."""
