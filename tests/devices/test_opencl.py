@@ -13,7 +13,7 @@ import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune, run
 from tuner.catalog import catalog
-from tuner.devices import Device, pages
+from tuner.devices import Device
 from tuner.devices.base import GUARD
 from tuner.errors import LaunchError
 from tuner.space import parsing
@@ -154,22 +154,6 @@ def test_arrays_of_measurements_ask_for_huge_pages_so_that_times_depend_less_on_
     buffer = opencl.allocate(nbytes)
     opencl.fill(buffer.handle, 1, nbytes)
     assert _advised() - before >= nbytes + 2 * GUARD
-
-
-def test_the_arrays_of_a_process_that_times_lie_in_other_pages_than_those_of_the_last_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if not Path("/sys/kernel/mm/transparent_hugepage").exists():
-        pytest.skip("this system has no huge pages")
-    monkeypatch.setattr(pages, "_skipped", [])
-    monkeypatch.setattr(pages, "MOST_SKIPPED", 4)
-    sizes = set()
-    for _ in range(64):
-        before = _advised()
-        pages.skip()
-        sizes.add((_advised() - before) // pages.HUGE)
-        pages._skipped.clear()
-    assert len(sizes) > 2, "the system gives the pages that one process has freed to the next one"
 
 
 def _advised() -> int:

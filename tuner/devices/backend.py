@@ -43,8 +43,8 @@ class Backend:
     count: the number of its devices on this machine. Called only if one of `modules` is installed. Raises DeviceError
         if an environment variable selects missing software.
     open: opens the device with a number. Raises DeviceError.
-    start_apart: has the threads of a processor's devices run each on a processor of its own where that is possible, and
-        its arrays lie elsewhere in each process. Has an effect only before a device is opened in this process.
+    start_apart: has the threads of a processor's devices run each on a processor of its own where that is possible. Has
+        an effect only before a device is opened in this process.
     compiler: the compiler for an architecture, without a device; raises DeviceError if it is missing. None if compiling
         needs an open device.
     needs: the software that its devices need, as text for messages.

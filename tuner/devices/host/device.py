@@ -46,13 +46,11 @@ _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupport
 
 
 def start_apart() -> None:
-    """Have OpenMP's threads run each on a processor of its own from now on, and arrays lie in other memory than those
-    of the process before.
+    """Have OpenMP's threads run each on a processor of its own from now on.
 
     Otherwise the system often wakes two threads up on one processor while another one is idle, where they stay for as
     long as a short kernel takes.
     """
-    pages.skip()
     _apart[:] = [True]
 
 

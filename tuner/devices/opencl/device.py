@@ -56,16 +56,13 @@ def count() -> int:
 
 
 def start_apart() -> None:
-    """Start PoCL's threads, unless they have been started, each on a processor of its own, and have the arrays of a
-    processor lie in other memory than those of the process before.
+    """Start PoCL's threads, unless they have been started, each on a processor of its own.
 
-    Otherwise the system often wakes two threads up on one processor while another one is idle, where they stay for as
+    Otherwise the system often wakes two of them up on one processor while another one is idle, where they stay for as
     long as a short kernel takes.
     """
     with processor_settings.apart():
-        on_processor = any(_type(device) == "cpu" for device in _devices())
-    if on_processor:
-        pages.skip()
+        count()
 
 
 @functools.cache
