@@ -365,3 +365,12 @@ def test_a_version_that_was_not_tested_is_refused(space: Space, monkeypatch: pyt
     with pytest.raises(DeviceError, match=r"Triton 3.1.0 is installed.*of 3.6.0 alone; pip install triton==3.6.0"):
         built(space, BLOCK=256, num_warps=2)
     triton.version.cache_clear()
+
+
+def test_where_kernels_are_interpreted_one_message_says_what_to_unset(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton, "version", lambda: "3.6.0")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(DeviceError, match=r"TRITON_INTERPRET is set: Triton interprets all kernels.*unset it"):
+        built(space, BLOCK=256, num_warps=2)

@@ -26,6 +26,7 @@ from tuner.space.sources.source import Source
 
 TITLE = PYTHON_LANGUAGES["triton"].title
 TESTED = ("3.6.0",)  # versions; what a launch passes besides the arguments differs between versions
+INTERPRETER = "TRITON_INTERPRET"  # variable with which `@triton.jit` makes functions that cannot be compiled
 POINTERS = 2  # after the arguments: to scratch memory, and to that of the profiler
 WARP = 32
 OLDER_GPU = '\nif the kernel is for newer GPUs alone, write `requires: {compute_capability: ">=8.9"}` in the space file'
@@ -62,6 +63,8 @@ class TritonCompiler(CudaCompiler):
 
     def compile(self, source: Source) -> Build:
         version()  # raises DeviceError
+        if os.environ.get(INTERPRETER, "").lower() in ("1", "y", "yes", "true", "on"):
+            raise DeviceError(f"{INTERPRETER} is set: Triton interprets all kernels then and compiles none; unset it")
         from tuner.devices.cuda.triton.service import SERVICE  # a launch from the cache starts no process
 
         request, text = _parts(source)
