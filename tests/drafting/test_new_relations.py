@@ -216,6 +216,18 @@ PROGRAMS = {
         ["name: y, dtype: uint32, shape: [h, w], role: out}\n", 'name: q, dtype: uint64, value: "4 * w"}\n',
          "shape: [h, w], role: in, strides: [p, 1]}\n"],
     ),
+    "rows of vectors and of packed words, as many as a quotient of a size": (
+        "__global__ void f(float4 *y, const unsigned *q, int rows, int cols) {"
+        "int r = blockIdx.x; const int words = cols / 8; "
+        "for (int w = threadIdx.x; w < words; w += blockDim.x) y[r * (cols >> 2) + 2 * w].x = q[r * words + w];"
+        "for (int c = threadIdx.x; c < cols / 4; c += blockDim.x) y[r * (cols / 4) + c].y = 0; }",
+        ['name: q, dtype: uint32, shape: [rows, "cols // 8"], role: in}\n', "grid: [rows]\n"],
+    ),
+    "vectors, as many as a quotient of a size": (
+        f"__global__ void f(float4 *y, const float4 *x, int n) {{ {INDEX}"
+        "const int n4 = n / 4; if (i < n4) y[i] = x[i]; }",
+        ['name: y, dtype: float32, shape: ["n // 4", 4], role: out}', "grid: [ceil_div(n // 4, block_size_x)]\n"],
+    ),
     "stores behind a condition, at a pointer that moves by bytes and at the first element": (
         f"__global__ void f(float *y, const float *x, int *done, int n) {{ {INDEX} if (i < n) *(float *)((char *)y + i "
         "* sizeof(float)) = *(const float *)((const char *)x + sizeof(float) * i); if (i == 0) *done = 1; }",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -52,7 +53,7 @@ class OpenExtents:
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
         """Sizes for open extents, by index: the only unused size that no kernel reads, or a new one for blocks."""
         every = [extent for extents in found for extent in extents or ()]
-        used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
+        used = {word for extent in every if isinstance(extent, str) for word in re.findall(r"\w+", extent)}
         left = [size for size in self._sizes if size not in used]
         open_ = [extent for extent in every if isinstance(extent, Open)]
         told = {each.index: bound for each in open_ if each.axis and (bound := self._of_layout(each.axis))}

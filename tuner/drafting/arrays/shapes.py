@@ -44,7 +44,9 @@ class Shapes:
         own = names.own or [names.arrays] * len(bodies)
         self.indices = [Indices(body, [*each], names.sizes) for body, each in zip(bodies, own, strict=True)]
         self._names = names
-        self._single = IndexExtents(names.sizes)
+        self._quotients = dict(_quotients(self.indices, names.sizes))
+        sizes = [*names.sizes, *self._quotients]
+        self._single = IndexExtents(sizes)
         self._known_ends = dict[Indices, dict[str, int]]()
         self._same = dict[str, str]()  # the extents of indices without a bound, by these, as other accesses tell them
         found = {name: self._found(name) for name in names.arrays}
@@ -62,7 +64,7 @@ class Shapes:
         self.fixed = {
             name: number for name, number in numbers.items() if name in names.passed or not is_large(name, number)
         }
-        self._single.sizes = [*names.sizes, *numbers]
+        self._single.sizes = [*sizes, *numbers]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
         self._found_extents = found
         self._faster = {name: extents[1:] for name, extents in found.items() if extents and len(extents) > 1}
@@ -285,8 +287,16 @@ class Shapes:
         return [self.number(each) for each in closed if each] if closed and None not in closed else None
 
     def number(self, extent: str) -> str:
-        """An extent, as a number if the source fixes it."""
-        return str(self.fixed.get(extent, extent))
+        """An extent, as a number if the source fixes it, and a quotient as a space file writes it."""
+        return str(self.fixed.get(extent, self._quotients.get(extent, extent)))
+
+
+def _quotients(every: Sequence[Indices], sizes: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The quotients of a size and a number, as `n / 4` of vectors, each with the expression of a space file."""
+    for name, (dividend, divisor) in (item for indices in every for item in indices.quotients.items()):
+        (only, *more) = [*dividend] or [()]
+        if not more and len(only) == 1 and dividend[only] == 1 and only[0] in sizes and set(divisor) == {()}:
+            yield name, f"{only[0]} // {divisor[()]}"
 
 
 def _is_known(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
