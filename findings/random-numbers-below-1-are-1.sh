@@ -1,7 +1,7 @@
 #!/bin/sh
 # Random float32 numbers "in [0, 1)" are 1.0 once in 33 million: of Numba's CUDA generators (xoroshiro128p_uniform_float32) and of pyopencl's
 # (PhiloxGenerator and ThreefryGenerator, uniform). Both round a finer number in [0, 1) to float32, and all above 1 - 2^-25 become 1.
-# One would expect numbers below 1, as NumPy's `random(dtype=float32)`, Warp's `randf` and Triton's `tl.rand` are.
+# One would expect numbers below 1, as NumPy's `random(dtype=float32)` and Warp's `randf` are.
 # Packages: numba-cuda 0.30.4, numba 0.68.1, whose generator is run on the processor here, and pyopencl 2026.1.4 with pocl-binary-distribution 3.0.
 # A Monte Carlo kernel that takes `int(u * bins)` for a place writes behind its array, about once for 33 million numbers: rarely
 # enough to pass every check of a small problem. Its logarithm, log(1 - u), is then infinite.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # `scipy.spatial.distance.euclidean` of uint8 subtracts in uint8: the distance of 0 and 1 is 255, and of 1 and 0 it is 1. So do cityblock,
-# chebyshev and minkowski, for every unsigned type and for int8, where 100 and -100 are 56 apart. `cdist`, `sqeuclidean` and a KD-tree
+# chebyshev and minkowski, for every unsigned type and for int8, where 100 and -100 are 56 apart. `cdist` and `sqeuclidean`
 # of the same arrays are right. No warning is given, for arrays of two elements or more.
 # One would expect what cdist gives, or a distance that is the same in both directions.
 # Package: scipy 1.17.1, spatial/distance.py, minkowski: u - v; numpy 2.4.6.
