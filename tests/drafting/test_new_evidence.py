@@ -23,6 +23,20 @@ PROGRAMS = {
         "\nvoid run(int n) { int m = 2 * n; float *y; cudaMalloc(&y, m * sizeof(float)); f<<<m / 64, 64>>>(y, n); }",
         ['shape: ["2 * n"]'],
     ),
+    "a struct with a number of the host that is a size of the draft": (
+        "struct Grid { int3 dim; float iso; };"
+        "\n__device__ float at(const float *x, int i, int3 d) { return x[(i / d.x * d.y + 1) * d.x + i % d.x]; }"
+        "\n__global__ void f(int *y, const float *x, Grid g, int cells) {"
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cells) y[i] = at(x, i, g.dim) < g.iso; }"
+        "\nint main() { const int n = 96; int cells = (n - 1) * (n - 1) * 7; float *x; int *y;"
+        "cudaMalloc(&x, n * n * 8 * sizeof(float)); cudaMalloc(&y, cells * sizeof(int));"
+        "Grid g{make_int3(n, n, 8), 0.5f}; f<<<(cells + 63) / 64, 64>>>(y, x, g, cells); }",
+        [
+            "n: 96  # as in the host code; no kernel takes it\n",
+            "{name: dim, dtype: int3, value: [n, n, 8]}\n",
+            "{name: iso, dtype: float32, value: 0.5}\n",
+        ],
+    ),
     "tensors of PyTorch": (
         "#include <torch/extension.h>\n"
         "__global__ void f(float *y, float *s, const float *x, int n, int d, int threads) {"

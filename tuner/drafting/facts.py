@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
@@ -94,12 +94,13 @@ class Facts(KernelParameters):
         found = {number(self.program, step, parameter) for step, parameter in every}
         return found.pop() if len(found) == 1 else ""
 
-    def members(self, parameter: Parameter) -> dict[str, str]:
-        """The numbers that the host gives to members of a struct before all launches that pass it, by member."""
+    def members(self, parameter: Parameter, sizes: Mapping[str, int | None]) -> dict[str, str]:
+        """The numbers that the host gives to members of a struct before all launches that pass it, by member. `sizes`
+        are the sizes that only the host has, with its numbers; they stand for these."""
         from tuner.drafting.host.passed import of_members
 
         every = self.structs.get(parameter.type) or ()
-        return of_members(self.program, self.steps, parameter.name, every) if self.program else {}
+        return of_members(self.program, self.steps, parameter.name, every, sizes) if self.program else {}
 
     def _item_bytes(self, parameter: Parameter) -> int | None:
         return self.element_bytes(parameter) if parameter.dtype else self.struct_bytes(parameter)

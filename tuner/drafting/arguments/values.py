@@ -46,7 +46,7 @@ class DraftedValues:
         """The lines of a vector or struct, with the numbers that the host passes, and a question about the others."""
         if by_value.is_empty(keys):
             return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
-        of_host = self._facts.members(parameter)
+        of_host = self._facts.members(parameter, self._told.new_sizes)
         first, *others = (self._with_option(by_value.with_numbers(line, of_host)) for line in keys)
         left = [key for key in keys if by_value.is_open([key]) and not by_value.is_told(key, of_host)]
         left = [key for key in left if self._with_option(key) == key]
@@ -65,7 +65,7 @@ class DraftedValues:
         taken |= {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *(parameter.name for parameter in facts.parameters)}
         found = list[str]()
         for parameter in facts.parameters:
-            known = {} if parameter.is_pointer else facts.members(parameter)
+            known = {} if parameter.is_pointer else facts.members(parameter, told.new_sizes)
             lines = [line for line in self._keys(parameter) or () if not by_value.is_told(line, known)]
             found += [match[2] for match in map(_REAL_FIELD.fullmatch, lines) if match]
         return [name for name in found if found.count(name) == 1 and name not in taken]

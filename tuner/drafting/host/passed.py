@@ -102,22 +102,31 @@ def constant(program: HostProgram, function: HostFunction, name: str) -> str:
 
 
 def of_members(
-    program: HostProgram, steps: Sequence[Prototype], name: str, members: Sequence[Member]
+    program: HostProgram,
+    steps: Sequence[Prototype],
+    name: str,
+    members: Sequence[Member],
+    sizes: Mapping[str, int | None],
 ) -> dict[str, str]:
     """The numbers that all launches have for members of the struct `name` of the steps, as text, by member: a number,
-    or a list of those of an array or vector. `members` are all of the struct."""
+    or a list of those of an array or vector. `members` are all of the struct. `sizes` are variables of the host that
+    are sizes of the draft, with their numbers: the name stands for the number."""
     found = list[set[tuple[str, str]]]()
     for step in steps:
         names = [each.name for each in step.parameters or ()]
         for site in launches(program, step.name, len(names)) if name in names else ():
             words = site.arguments[names.index(name)] if names.index(name) < len(site.arguments) else ()
             assigned = _members(site, words[0]) if len(words) == 1 else {}
-            found.append({*(assigned or _of_initialiser(program, site, words, members)).items()})
+            found.append({*(assigned or _of_initialiser(program, site, words, members, sizes)).items()})
     return dict(set.intersection(*found)) if found else {}
 
 
 def _of_initialiser(
-    program: HostProgram, site: LaunchSite, words: Sequence[str], members: Sequence[Member]
+    program: HostProgram,
+    site: LaunchSite,
+    words: Sequence[str],
+    members: Sequence[Member],
+    sizes: Mapping[str, int | None],
 ) -> dict[str, str]:
     """The numbers of members in `Params{n, 0.5f}` at a launch, or of a variable that begins so and is not changed."""
     values, found = _initialiser(site, words), dict[str, str]()
@@ -130,6 +139,10 @@ def _of_initialiser(
             return {}
         numbers = [{*_numbers(program, site.function, part, 0)} for part in parts]
         texts = [each.pop() if len(each) == 1 else "" for each in numbers]
+        texts = [
+            name if (name := "".join(part)) in sizes and text == str(sizes[name]) else text
+            for part, text in zip(parts, texts, strict=True)
+        ]
         if all(texts):
             found[member.name] = f"[{', '.join(texts)}]" if is_list else texts[0]
     return found
