@@ -228,6 +228,11 @@ PROGRAMS = {
         "const int n4 = n / 4; if (i < n4) y[i] = x[i]; }",
         ['name: y, dtype: float32, shape: ["n // 4", 4], role: out}', "grid: [ceil_div(n // 4, block_size_x)]\n"],
     ),
+    "a guess where an index is behind a quotient of a size": (
+        f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} int half = n / 2;"
+        "if (i < half) y[i] = x[i] + x[i + half]; }",
+        ["guess: x;", 'name: y, dtype: float32, shape: ["n // 2"], role: out}', "name: x, dtype: float32, shape: [n],"],
+    ),
     "stores behind a condition, at a pointer that moves by bytes and at the first element": (
         f"__global__ void f(float *y, const float *x, int *done, int n) {{ {INDEX} if (i < n) *(float *)((char *)y + i "
         "* sizeof(float)) = *(const float *)((const char *)x + sizeof(float) * i); if (i == 0) *done = 1; }",

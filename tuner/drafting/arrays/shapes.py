@@ -278,7 +278,11 @@ class Shapes:
 
     def likely(self, name: str) -> list[str]:
         """The shape of an array that those of its indices tell that tell one; empty if none does, or two differ."""
-        every = ((each, index) for each in self.indices for index in each.accesses.get(name, ()) if any(index))
+        every = [(each, index) for each in self.indices for index in each.accesses.get(name, ()) if any(index)]
+        if any(
+            product in self._quotients for _, index in every for each in index if len(each) == 1 for product in each
+        ):
+            return []  # x[i + half] is behind what x[i] tells
         found = {tuple(extents) for extents in (self._single.told(*each) for each in every) if extents}
         return [self.number(each) for each in found.pop()] if len(found) == 1 else []
 
