@@ -99,10 +99,27 @@ def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: 
         {"cluster_m": 2, "cluster_n": 2, "together": 2, "clusters": 1, "block_m": 128, "consumers": 2},
     ],
 )
-@pytest.mark.parametrize("kernel", ["gemm16/wgmma_shared", "gemm16_nt/wgmma_shared"])
+@pytest.mark.parametrize(
+    "kernel",
+    ["gemm16/wgmma_shared", "gemm16_nt/wgmma_shared", "gemm16/wgmma_summed", "gemm16_nt/wgmma_summed"],
+)
 def test_blocks_that_share_what_they_fetch_meet_on_cuda(kernel: str, values: dict[str, Value], cuda: Device) -> None:
     small = {"block_m": 64, "block_n": 96, "consumers": 1, "stages": 3}
     right(kernel, cuda, (150, 216, 1096, 2), **{**small, **values})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"clusters": 17, "block_n": 224}, {"clusters": 3, "block_m": 192, "consumers": 3},
+        {"together": 5, "clusters": 2}, {"together": 3, "clusters": 1},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kernel", ["gemm16/wgmma_summed", "gemm16_nt/wgmma_summed"])
+def test_parts_that_share_nothing_are_summed_on_cuda(kernel: str, values: dict[str, Value], cuda: Device) -> None:
+    alone = {"block_m": 64, "block_n": 96, "consumers": 1, "stages": 3, "cluster_m": 1, "cluster_n": 1}
+    right(kernel, cuda, (150, 216, 1096, 2), **{**alone, **values})
 
 
 @pytest.mark.gpu
@@ -115,6 +132,7 @@ def test_blocks_that_share_what_they_fetch_meet_on_cuda(kernel: str, values: dic
         ("gemm16/wgmma_split", (70, 48, 1096, 2), {"together": 7}),
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 3, "clusters": 2}),
         ("gemm16/wgmma_shared", (250, 120, 4096, 2), {"block_n": 96, "clusters": 4}),
+        ("gemm16/wgmma_summed", (250, 120, 4096, 2), {"block_n": 96, "clusters": 8}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
         ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
     ],
