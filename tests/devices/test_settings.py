@@ -224,30 +224,38 @@ def test_a_process_that_times_has_each_thread_on_a_processor_of_its_own_unless_a
     assert told("POCL_AFFINITY=0") == "{} []"
 
 
-OPENMP_PLACES = """
-import os
-import numpy as np
-import tuner
-from tuner import devices
-device = devices.open_apart("host")
-kernel = tuner.load("sgemm/01_host_blocked", 64, device="host", config={"block_size": 16, "openmp": 1})
-kernel(*(np.zeros((1, 64, 64), np.float32) for _ in range(3)))
-bound = [places for task in os.listdir("/proc/self/task") if len(places := os.sched_getaffinity(int(task))) == 1]
-print(device.conditions.values, sorted(place for places in bound for place in places), *os.environ.keys())
+BOUND = """
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+
+void bound(float *y, const float *x, int n) {
+    cpu_set_t processors;
+    int wrong = getenv("OMP_PROC_BIND") != NULL;
+    #pragma omp parallel private(processors) reduction(+ : wrong)
+    {
+        sched_getaffinity(0, sizeof processors, &processors);
+        wrong += CPU_COUNT(&processors) != 1;
+    }
+    for (int i = 0; i < n; i++) y[i] = factor * x[i] + wrong;
+}
 """
 
 
 @pytest.mark.skipif(PROCESSORS == "1", reason="needs two processors")
-def test_a_process_that_times_has_each_thread_of_openmp_on_a_processor_of_its_own_unless_a_variable_places_them(
-    plain: None,
+def test_where_kernels_are_timed_each_thread_of_openmp_has_a_processor_of_its_own_unless_a_variable_places_them(
+    plain: None, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told(*variables: str) -> str:
-        return run("env", *variables, ROOT / ".venv/bin/python", "-c", OPENMP_PLACES).stdout.strip()
-
-    own = told()
-    assert own.startswith(f"{{}} {sorted(os.sched_getaffinity(0))} ")
-    assert "OMP_PROC_BIND" not in own, "the kernel sees no variable that the user has not set"
-    assert told("OMP_PROC_BIND=false").startswith("{} [] ")
+    (tmp_path / "bound.c").write_text(BOUND)
+    (tmp_path / "bound.yaml").write_text(
+        "{title: Bound, operation: {sizes: {n: }, arguments: [{name: y, dtype: float32, shape: [n], role: out}, "
+        "{name: x, dtype: float32, shape: [n], role: in}, {name: n, dtype: int32}], reference: 2 * x}, "
+        "kernel: bound, parameters: {factor: [2]}, compile_options: {c: [-fopenmp]}}"
+    )
+    bound = tune(tmp_path / "bound.yaml", "100", "--device", "host")
+    assert bound.status == 0, bound.err
+    monkeypatch.setenv("OMP_PROC_BIND", "false")
+    assert tune(tmp_path / "bound.yaml", "100", "--device", "host", "--fresh").status == 1, "they move"
 
 
 @pytest.mark.slow

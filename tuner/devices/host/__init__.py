@@ -7,7 +7,6 @@ BACKEND = Backend(
     language="c",
     count=deferred(f"{__name__}.compiler", "count"),
     open=deferred(f"{__name__}.device", "HostDevice"),
-    start_apart=deferred(f"{__name__}.device", "start_apart"),
     compiler=deferred(f"{__name__}.compiler", "default"),
     surrounding=deferred(f"{__name__}.compiler", "surrounding"),
     needs="gcc",

@@ -12,7 +12,7 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -40,18 +40,8 @@ _ALIGNMENT = 64  # bytes of a cache line
 _LARGE = 4 << 20  # bytes from which on NumPy asks for huge pages
 _DONT_NEED = 4  # MADV_DONTNEED
 _PARALLEL = b"GOMP_parallel"  # a function that a library with OpenMP's parallel regions calls
-_apart: list[bool] = []  # not empty in a process that times kernels
 # What the loader says of a kernel; anything else that it says is of files, folders and memory.
 _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")
-
-
-def start_apart() -> None:
-    """Have OpenMP's threads run each on a processor of its own from now on.
-
-    Otherwise the system often wakes two threads up on one processor while another one is idle, where they stay for as
-    long as a short kernel takes.
-    """
-    _apart[:] = [True]
 
 
 class HostDevice(Device):
@@ -71,6 +61,7 @@ class HostDevice(Device):
         self.memory = environment.available_memory()
         self.limits = Limits()
         self.conditions = self._conditions()
+        self._process = os.getpid()
         self._returned_ms: list[float] = []  # the times that kernels have returned since a timer was started
 
     def _conditions(self) -> Conditions:
@@ -102,10 +93,8 @@ class HostDevice(Device):
             raise environment.of_error(error) from None
 
     def _open(self, path: Path, build: Build, source: Source) -> ctypes.CDLL:
-        # A kernel without parallel regions would be bound to a processor as well, even to one that is busy.
-        binds = _apart and self.compiler.is_gnu and _PARALLEL in build.binary
         try:
-            with openmp.apart() if binds else contextlib.nullcontext():
+            with self._threads_apart() if _PARALLEL in build.binary else contextlib.nullcontext():
                 library = ctypes.CDLL(str(path))
         except OSError as error:
             what = f"loading {source.kernel}: {str(error).replace(str(path), path.name)}"
@@ -117,6 +106,23 @@ class HostDevice(Device):
             if not hasattr(library, kernel):
                 raise LaunchError(missing_kernel(source, kernel))
         return library
+
+    @contextlib.contextmanager
+    def _threads_apart(self) -> Iterator[None]:
+        """A block that loads a library with parallel regions. Where kernels run in forks of this process, because they
+        are timed, each thread of OpenMP then runs on a processor of its own.
+
+        Otherwise the system often wakes two threads up on one processor while another one is idle, where they stay for
+        as long as a short kernel takes.
+        """
+        if isinstance(self.isolation, forking.NoIsolation) or not self.compiler.is_gnu:
+            yield
+            return
+        processors = os.sched_getaffinity(0)
+        with openmp.apart() as is_apart:
+            yield
+        if is_apart:  # what the first process starts later may run everywhere
+            os.sched_setaffinity(0, processors if os.getpid() == self._process else {min(processors)})
 
     def function(self, program: ctypes.CDLL, kernel: str, geometry: Geometry) -> Function:
         function = program[kernel]

@@ -96,18 +96,18 @@ def effective(processors: int, is_gnu: bool) -> tuple[dict[str, Value], dict[str
 
 
 @contextlib.contextmanager
-def apart() -> Iterator[None]:
+def apart() -> Iterator[bool]:
     """A block in which libgomp, if it is loaded there, gives each of its threads a processor of its own. Fewer threads
     than processors spread over the cores, as the system spreads them.
 
-    Nothing happens if a variable sets the number of threads or their places.
+    It tells whether it does: it does not if a variable sets the number of threads or their places.
     """
     if any(_text(name) for name in (*PLACING, *COUNTING)):
-        yield
+        yield False
         return
     os.environ[PLACING[0]] = "spread"
     try:
-        yield
+        yield True
     finally:
         del os.environ[PLACING[0]]  # it is no condition of a trial that a user has set
 
