@@ -258,6 +258,34 @@ def test_where_kernels_are_timed_each_thread_of_openmp_has_a_processor_of_its_ow
     assert tune(tmp_path / "bound.yaml", "100", "--device", "host", "--fresh").status == 1, "they move"
 
 
+FIRST_THREAD = """
+import os
+from pathlib import Path
+import numpy as np
+import tuner
+from tuner import devices
+from tuner.children import child
+name = devices.open_device("host").name
+kernel = tuner.load("sgemm/01_host_blocked", 64, device="host", config={"block_size": 16, "openmp": 1})
+kernel(*(np.zeros((1, 64, 64), np.float32) for _ in range(3)))
+child.prepare(dict(os.environ), [])
+started = [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+print(devices.open_device("host").name == name, *(len(os.sched_getaffinity(pid)) for pid in (0, *started)))
+"""
+
+
+@pytest.mark.skipif(PROCESSORS == "1", reason="needs two processors")
+def test_a_first_thread_that_openmp_binds_changes_neither_the_device_nor_the_processors_of_children(
+    plain: None,
+) -> None:
+    def told(**variables: str) -> str:
+        named = (f"{name}={value}" for name, value in variables.items())
+        return run("env", *named, ROOT / ".venv/bin/python", "-c", FIRST_THREAD).stdout.strip()
+
+    assert told() == f"True {PROCESSORS} {PROCESSORS}", "a program that launches keeps its processors"
+    assert told(OMP_PROC_BIND="true") == f"True 1 {PROCESSORS}", "a user has asked for it"
+
+
 @pytest.mark.slow
 def test_pocl_builds_again_for_settings_that_its_own_cache_ignores(
     plain: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

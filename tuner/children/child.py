@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tuner import paths
-from tuner.children import fork_server
+from tuner.children import fork_server, processors
 
 # Prefixes of environment variables that a process or its libraries read only when they start.
 AT_THE_START = (
@@ -182,7 +182,7 @@ def _server(environment: Mapping[str, str]) -> ServerEnd:
         key = _key(environment)
         server = _servers.get(key)
         if server is None or not server.is_alive():
-            server = _servers[key] = _start(dict(key[0]))
+            server = _servers[key] = _start(*key)
         return server
 
 
@@ -190,22 +190,30 @@ def _key(environment: Mapping[str, str]) -> tuple[frozenset[tuple[str, str]], fr
     variables = frozenset(
         item for item in environment.items() if item[0].startswith(AT_THE_START) and item[0] != SET_BY_LIBRARIES
     )
-    return variables, frozenset(os.sched_getaffinity(0))
+    return variables, processors.allowed()
 
 
-def _start(at_the_start: Mapping[str, str]) -> ServerEnd:
+def _start(at_the_start: frozenset[tuple[str, str]], cpus: frozenset[int]) -> ServerEnd:
     control, server_end = socket.socketpair()
     with server_end:
         process = _spawner.submit(
-            subprocess.Popen,
+            _popen,
+            cpus,
             [sys.executable, "-P", "-m", fork_server.__name__, str(os.getpid())],
             stdin=server_end.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that Ctrl-C reaches only this process
-            env={**paths.child_environment(), **at_the_start},
+            env={**paths.child_environment(), **dict(at_the_start)},
         ).result()
     return ServerEnd(control, process)
+
+
+def _popen(cpus: frozenset[int], *arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+    """A process on these CPUs. A new process has those of the thread that starts it, which may have been bound."""
+    with contextlib.suppress(OSError):  # they have been taken from this process since
+        os.sched_setaffinity(0, cpus)
+    return subprocess.Popen(*arguments, **options)
 
 
 def _reset_after_fork() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.children import processors
 from tuner.classes import dataclass
 from tuner.devices import caches
 from tuner.measure.kernels.device_kernels import THREADS, Call, DeviceKernels
@@ -63,7 +64,7 @@ class Flusher:
     def __init__(self, device: Device) -> None:
         """Raises DeviceError if memory does not suffice."""
         self._device, self._kernels = device, DeviceKernels(device, "bench_kernels.cu")
-        self._processors = sorted(os.sched_getaffinity(0)) if device.runs_in_process else []
+        self._processors = sorted(processors.allowed()) if device.runs_in_process else []
         sizes = _shares(self._processors) or [FACTOR * max(device.last_cache or 0, LEAST_BYTES)]
         self.memory = [device.allocate(nbytes) for nbytes in sizes]
         self._sweeps = [
@@ -128,9 +129,9 @@ def _nothing() -> None:
     """What precedes a pass through the caches."""
 
 
-def _shares(processors: Sequence[int]) -> list[int]:
+def _shares(used: Sequence[int]) -> list[int]:
     """How many bytes each of these processors sweeps: FACTOR times its caches, of a shared one its part."""
-    return [FACTOR * sum(cache.share(processors) for cache in caches.of(p)) or LEAST_BYTES for p in processors]
+    return [FACTOR * sum(cache.share(used) for cache in caches.of(p)) or LEAST_BYTES for p in used]
 
 
 def _on(processor: int, call: Call) -> Callable[[], None]:

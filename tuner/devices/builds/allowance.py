@@ -7,6 +7,7 @@ import math
 import os
 from pathlib import Path
 
+from tuner.children import processors
 from tuner.classes import dataclass
 
 MEMORY_SHARE = 0.75  # share of the memory for all builders together
@@ -29,7 +30,7 @@ class Allowance:
 def most_builders() -> int:
     """The largest number of concurrent builders: one more than there are CPU cores, if memory suffices. Workers that
     hold devices count, since they build, too."""
-    return max(1, min(len(os.sched_getaffinity(0)) + 1, int(MEMORY_SHARE * _memory()) // LEAST_MEMORY))
+    return max(1, min(len(processors.allowed()) + 1, int(MEMORY_SHARE * _memory()) // LEAST_MEMORY))
 
 
 def _memory() -> int:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tuner import paths
+from tuner.children import processors
 from tuner.devices import caches, environment, forking, pages, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
@@ -55,7 +56,7 @@ class HostDevice(Device):
             raise DeviceError(f"device {self.kind}:{number}: the only one is {self.kind}:0; write --device {self.kind}")
         self.compiler: HostCompiler = default()
         self.id = f"{self.kind}:0"
-        self.units = len(os.sched_getaffinity(0))
+        self.units = len(processors.allowed())
         self.name = f"{processor()} x{self.units}"
         self.architecture = platform.machine()
         self.memory = environment.available_memory()
@@ -94,7 +95,7 @@ class HostDevice(Device):
 
     def _open(self, path: Path, build: Build, source: Source) -> ctypes.CDLL:
         try:
-            with self._threads_apart() if _PARALLEL in build.binary else contextlib.nullcontext():
+            with processors.binding(), self._threads_apart() if _PARALLEL in build.binary else contextlib.nullcontext():
                 library = ctypes.CDLL(str(path))
         except OSError as error:
             what = f"loading {source.kernel}: {str(error).replace(str(path), path.name)}"
@@ -118,11 +119,11 @@ class HostDevice(Device):
         if isinstance(self.isolation, forking.NoIsolation) or not self.compiler.is_gnu:
             yield
             return
-        processors = os.sched_getaffinity(0)
+        before = os.sched_getaffinity(0)
         with openmp.apart() as is_apart:
             yield
         if is_apart:  # what the first process starts later may run everywhere
-            os.sched_setaffinity(0, processors if os.getpid() == self._process else {min(processors)})
+            os.sched_setaffinity(0, before if os.getpid() == self._process else {min(before)})
 
     def function(self, program: ctypes.CDLL, kernel: str, geometry: Geometry) -> Function:
         function = program[kernel]

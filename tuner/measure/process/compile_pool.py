@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from concurrent import futures
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
+from tuner.children import processors
 from tuner.devices import BACKENDS, DeviceInfo, forkable_packages
 from tuner.devices.builds.allowance import most_builders
 from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
@@ -82,7 +82,7 @@ class CompilePool:
         self._space = space
         if self._pool is None:
             self._alternate = device.on_processor
-            cores = max(1, len(os.sched_getaffinity(0)) // self._sharers)
+            cores = max(1, len(processors.allowed()) // self._sharers)
             free = cores if self._alternate else cores - self._devices
             self.count = max(1, min(MOST_WORKERS * self._devices, free, most_builders() - self._devices))
             self.depth = 1 if self._alternate else max(self.count, self._devices)
