@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -36,7 +37,9 @@ operation:
 
 # All state must be as in a new process when the kernel is first called there; then all is changed. The result of a
 # kernel that finds a changed one is wrong by 1 to 11, which tells the state.
-CHANGES = r"""
+CHANGES = (
+    "".join(f"#define {name} {of(os.sched_getaffinity(0))}\n" for name, of in (("FIRST", min), ("LAST", max)))
+    + r"""
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -67,13 +70,12 @@ static int is_changed(int what) {
     struct rlimit limit;
     struct sigaction action;
     char folder[4096];
-    const int online = sysconf(_SC_NPROCESSORS_ONLN);
     switch (what) {
     case 0: return fegetround() != FE_TONEAREST;
     case 1: return omp_get_max_threads() == 3;
     case 2: /* the first thread is on the first processor: see OMP_PROC_BIND */
         sched_getaffinity(0, sizeof processors, &processors);
-        return online > 1 && CPU_COUNT(&processors) == 1 && CPU_ISSET(online - 1, &processors);
+        return LAST != FIRST && CPU_COUNT(&processors) == 1 && CPU_ISSET(LAST, &processors);
     case 3: return getpriority(PRIO_PROCESS, 0) == 19;
     case 4: getrlimit(RLIMIT_CORE, &limit); return limit.rlim_max == 4321;
     case 5: sigaction(SIGUSR1, NULL, &action); return action.sa_handler == handle || action.sa_handler != SIG_DFL;
@@ -91,7 +93,7 @@ static void change(void) {
     struct rlimit limit = {4321, 4321};
     pthread_t thread;
     CPU_ZERO(&processors);
-    CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &processors);
+    CPU_SET(LAST, &processors);
     omp_set_num_threads(3);
     sched_setaffinity(0, sizeof processors, &processors);
     setpriority(PRIO_PROCESS, 0, 19);
@@ -115,6 +117,7 @@ void changes(float *y, const float *x, int n) {
     if (calls++ == 0) change();
 }
 """
+)
 
 
 def space(folder: Path, source: str, parameters: str, reference: str = "2 * x", fill: str = "", more: str = "") -> Path:

@@ -10,7 +10,8 @@ _before: dict[frozenset[int], frozenset[int]] = {}  # the processors of a thread
 def allowed() -> frozenset[int]:
     """The numbers of the processors on which the calling thread may run, or might until a library bound it.
 
-    Whatever counts processors, or starts threads and processes that share them, asks this.
+    Whatever counts processors, or starts threads and processes that share them, asks this. A program that, after a
+    library has bound it, itself chooses the same processors, is not told apart: it counts as bound.
     """
     now = frozenset(os.sched_getaffinity(0))
     return _before.get(now, now)

@@ -43,6 +43,7 @@ _DONT_NEED = 4  # MADV_DONTNEED
 _PARALLEL = b"GOMP_parallel"  # a function that a library with OpenMP's parallel regions calls
 # What the loader says of a kernel; anything else that it says is of files, folders and memory.
 _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")
+_bound_by = set[int]()  # the processes whose libgomp has bound its threads, which holds for their forks, too
 
 
 class HostDevice(Device):
@@ -114,7 +115,8 @@ class HostDevice(Device):
         are timed, each thread of OpenMP then runs on a processor of its own.
 
         Otherwise the system often wakes two threads up on one processor while another one is idle, where they stay for
-        as long as a short kernel takes.
+        as long as a short kernel takes. A libgomp that was loaded earlier, as by another library, binds no thread. Then
+        the first thread stays free, too: all others would run where it does.
         """
         if isinstance(self.isolation, forking.NoIsolation) or not self.compiler.is_gnu:
             yield
@@ -122,8 +124,14 @@ class HostDevice(Device):
         before = os.sched_getaffinity(0)
         with openmp.apart() as is_apart:
             yield
-        if is_apart:  # what the first process starts later may run everywhere
-            os.sched_setaffinity(0, before if os.getpid() == self._process else {min(before)})
+        if not is_apart:
+            return
+        if os.getpid() == self._process:  # what it starts later may run everywhere
+            if os.sched_getaffinity(0) != before:
+                _bound_by.add(self._process)
+                os.sched_setaffinity(0, before)
+        elif self._process in _bound_by:  # as libgomp does when it is loaded, which it was before this fork
+            os.sched_setaffinity(0, {min(before)})
 
     def function(self, program: ctypes.CDLL, kernel: str, geometry: Geometry) -> Function:
         function = program[kernel]

@@ -43,7 +43,7 @@ LLVM: Settings = {  # of libomp, and of Intel's libiomp5, alone
     "KMP_USE_YIELD": 1,
 }
 PLACING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
-COUNTING = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC")
+COUNTING, DYNAMIC = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT"), "OMP_DYNAMIC"
 UNLIMITED = 2**31 - 1  # threads
 MANY = "many"  # levels of nested parallelism, as many as the runtime supports
 _SPINS = {"": 300_000, "active": 30_000_000_000, "passive": 0}  # of GOMP_SPINCOUNT, by the policy of waiting
@@ -100,9 +100,10 @@ def apart() -> Iterator[bool]:
     """A block in which libgomp, if it is loaded there, gives each of its threads a processor of its own. Fewer threads
     than processors spread over the cores, as the system spreads them.
 
-    It tells whether it does: it does not if a variable sets the number of threads or their places.
+    It tells whether it does: not if a variable places the threads, sets their number, or lets the runtime choose it.
     """
-    if any(_text(name) for name in (*PLACING, *COUNTING)):
+    is_counted = any(_counts(_text(name)) for name in COUNTING)
+    if is_counted or _text(DYNAMIC) == "1" or any(_text(name) for name in PLACING):
         yield False
         return
     os.environ[PLACING[0]] = "spread"

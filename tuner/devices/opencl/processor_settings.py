@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pyopencl as cl
 
+from tuner.children import processors
 from tuner.devices import settings
 from tuner.devices.conditions import Conditions, Value
 from tuner.devices.settings import MEMORY, Settings
@@ -88,8 +89,8 @@ def apart() -> Iterator[None]:
     Nothing happens if a variable sets the number of threads or their places, or if this process may not run on all
     processors of the machine: PoCL takes the first processors, whichever are allowed.
     """
-    processors = set(range(os.cpu_count() or 1))
-    if any(settings.read(name) != "" for name in (AFFINITY, *COUNTS)) or os.sched_getaffinity(0) != processors:
+    everywhere = processors.allowed() == set(range(os.cpu_count() or 1))
+    if not everywhere or any(settings.read(name) != "" for name in (AFFINITY, *COUNTS)):
         yield
         return
     os.environ[AFFINITY] = "1"
@@ -106,5 +107,5 @@ def _counts(device: cl.Device) -> tuple[dict[str, Value], dict[str, Value]]:
     """
     units = device.max_compute_units
     machine = (os.cpu_count() or 1) if any(settings.read(name) for name in COUNTS) else units
-    processors = min(machine, len(os.sched_getaffinity(0)))
-    return {"compute_units": units, "processors": processors}, {"compute_units": machine, "processors": machine}
+    usable = min(machine, len(processors.allowed()))
+    return {"compute_units": units, "processors": usable}, {"compute_units": machine, "processors": machine}

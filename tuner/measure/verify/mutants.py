@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tuner.children import processors
 from tuner.classes import dataclass
 from tuner.errors import ExpressionError, SpaceError
 from tuner.measure.answers import poison, python_calls
@@ -199,7 +199,7 @@ def _compared(output: Output, mutant: Mutant, most: int | None) -> Generator[_Pa
     compare = functools.partial(_compared_chunk, output, mutant)
     yield compare(slice(0, CHUNK))
     parts = [slice(start, start + PART) for start in range(CHUNK, count, PART)]
-    threads = min(len(parts), MOST_THREADS, len(os.sched_getaffinity(0)))
+    threads = min(len(parts), MOST_THREADS, len(processors.allowed()))
     if threads < 2:
         yield from map(compare, parts)
         return
