@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -336,6 +337,16 @@ def test_noise_takes_more_rounds_up_to_a_most() -> None:
     assert max(rounds) <= 50 * (1 + 2 + 4 + 8), "60 s of 3, 6, 12, 24"
     assert max(rounds) > 50
     assert {score.rounds for score in contests(1.0, 0.001, 1.01, 5)} == {50}
+
+
+def test_seconds_limit_what_runs_take_also_where_the_fewest_rounds_take_longer_than_planned() -> None:
+    def look(seconds: float, rounds: int, with_library: bool) -> Finals:
+        ratio = next(ratios)  # differs so much between processes that the verdict stays uncertain
+        return Finals([Final((2000.0 * ratio,) * 5), Final((2000.0,) * 5)])  # ms, of five rounds: 20 s
+
+    ratios = cycle([0.9, 1.1])
+    assert held(look, lambda: None, 1.05, 121, on_processor=True).rounds == 7 * 5
+    assert held(look, lambda: None, 1.05, 1, on_processor=True).rounds == 4 * 5, "the fewest processes"
 
 
 def test_a_failure_ends_a_contest() -> None:

@@ -43,7 +43,8 @@ JOB_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file to which a job of GitHub a
     metavar="S",
     default=60.0,
     show_default=True,
-    help="The most seconds of runs for each record, while noise hides which is faster.",
+    help="The most seconds of runs for each record, while noise hides which is faster. On a processor, twelve "
+    "processes of short runs take less; the least, four processes of five rounds, may take more.",
 )
 @DEVICE
 @RESULTS

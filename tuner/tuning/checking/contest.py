@@ -120,7 +120,10 @@ class _Contest:
         self._library = self._library or finals.library
         self._series[-1].times += one.times
         self._series[-1].others += other.times
-        self._left -= seconds
+        taken = (
+            sum(ms for final in finals.candidates for ms in final.times) / 1e3
+        )  # more, as there are at least 5 rounds
+        self._left -= max(seconds, taken)
 
     def _begin(self) -> None:
         """Begin another process."""
