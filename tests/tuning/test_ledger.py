@@ -21,6 +21,7 @@ from tuner.measure.method import Method
 from tuner.measure.results import FINALS, Outcome
 from tuner.space.sources import rendering
 from tuner.tuning.ledger import claims, ledger
+from tuner.tuning.ledger.open_study import OpenStudy
 from tuner.tuning.ledger.patience import PatientStorage
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
@@ -163,6 +164,27 @@ def test_a_claim_whose_device_was_lost_counts_against_the_configuration() -> Non
         known = own.known(CONFIG, 60)
         assert known is not None
         assert known.outcome.failure == "repeat offender"
+
+
+@pytest.mark.slow
+def test_a_loss_that_the_storage_did_not_take_counts_once_its_claim_lapses(
+    shared: Callable[[], ledger.Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise RequestError("the storage is away")
+
+    for _ in range(ledger.MOST_LOSSES):
+        with shared() as own, monkeypatch.context() as away:
+            assert own.claim(CONFIG, 60)
+            assert own.begin(CONFIG)
+            away.setattr(OpenStudy, "note", refuse)
+            with pytest.raises(RequestError):
+                own.release(CONFIG, was_lost=True)
+        with shared() as other:
+            close_lapsed(other)
+    with shared() as again:
+        known = again.known(CONFIG, 60)
+        assert (known and known.outcome.failure) == "repeat offender"
 
 
 @pytest.mark.slow

@@ -82,9 +82,15 @@ class Claims:
         self.own[config_key(config)] = trial_id
         return trial_id
 
-    def release(self, key: ConfigKey) -> None:
-        """Close a claim of this process without a result."""
-        self._study.end(self.own.pop(key))
+    def release(self, key: ConfigKey, was_lost: bool = False) -> None:
+        """Close a claim of this process without a result. `was_lost`: what measured the configuration has ended.
+
+        If the storage fails, the claim gets no more heartbeats. So it expires, and then counts as lost.
+        """
+        trial_id = self.own.pop(key)
+        if was_lost:
+            self._study.note(trial_id, "lost", True)
+        self._study.end(trial_id)
 
     def read(self, running: Iterable[FrozenTrial]) -> None:
         """Take over the claims of other processes from the running trials; a configuration's first claim wins."""

@@ -235,10 +235,7 @@ class Ledger:
         """Release a claim without a trial. If `was_lost`, what measured the configuration has ended, perhaps because of
         it, so that this counts as one of the MOST_LOSSES."""
         with self._access:
-            key = config_key(config)
-            if was_lost:
-                self._study.note(self._claims.own[key], "lost", True)
-            self._claims.release(key)
+            self._claims.release(config_key(config), was_lost)
             if was_lost:
                 self._refresh()
 
