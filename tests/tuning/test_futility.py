@@ -89,7 +89,11 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
         ),
         (
             "c[0, 0] is not written, or NaN; 0 expected; 1020 of 65536 elements are off by more than 1e-06",
-            "as those of a border, write `role: inout`, with a `fill:` such as zeros, for c; else fix",
+            "as those of a border, write `role: inout`, with `fill: zeros`, for c; else fix",
+        ),
+        (
+            "c[0] is not written, or NaN; 5 expected; 20 of 65536 elements are off by more than 1e-06",
+            "as those of a border, write `role: inout`, with a `fill:` that holds there what is expected, for c; else",
         ),
     ],
 )

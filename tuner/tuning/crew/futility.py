@@ -102,7 +102,9 @@ def _allowance(line: str) -> str:
     tally = _TALLY.search(line)
     share = int(tally[1]) / int(tally[2]) if tally else 1.0
     if UNWRITTEN in line and share < MOST_OF_BORDER:  # which no rounding explains
-        role = f"`role: inout`, with a `fill:` such as zeros, for {line.partition('[')[0]}"
+        is_zero = re.search(r"; -?0([+-]0j)? expected", line)
+        fill = "`fill: zeros`" if is_zero else "a `fill:` that holds there what is expected"
+        role = f"`role: inout`, with {fill}, for {line.partition('[')[0]}"
         return f"if the kernel leaves these elements as they are, as those of a border, write {role}; else "
     if UNWRITTEN in line or share >= FEW:
         return ""
