@@ -1,8 +1,8 @@
 #!/bin/sh
 # Triton's interpreter (TRITON_INTERPRET=1) computes with the bits of bfloat16 as if they were a whole number: 1.5 + 4.25 is -6.6e-39, 1 * 2 is 0,
-# the lesser of -1 and -2 is -1, and `tl.sum` of eight numbers around 1 is 4e36. `x * 2` and `x + 0.5` end with an AttributeError, but two
-# arrays are added, multiplied, compared, sorted and summed without a word. A float64 of 1.5 becomes 9e-41. By way of tl.float32, all is right.
-# One would expect the sum, or the error in each case: the page on debugging says that operations on bfloat16 are not supported.
+# the lesser of -1 and -2 is -1, and `tl.sum` of eight numbers around 1 is 4e36. Two arrays are added, multiplied, compared and summed without
+# a word. A float64 of 1.5 becomes 9e-41. By way of tl.float32, the sum is right.
+# One would expect the right numbers, or an error: the page on debugging says that operations on bfloat16 are not supported.
 # Package: triton 3.6.0, without a GPU and without torch: the class Array has what the interpreter asks of a tensor. numpy 2.3.5, ml_dtypes 0.5.4.
 # Compiled code gave the right sums on an H200, in November 2026.
 # Who tries a 16-bit kernel on a laptop sees wrong numbers and looks for the fault in the kernel, or makes an answer of them.

@@ -1,5 +1,5 @@
 // How blocks that have each computed the sums of a tile of C over a part of the depth add them up and write 16-bit
-// outputs: for wgmma_split, wgmma_shared and mma_any.
+// outputs: for mma_any, wgmma_split, wgmma_turned and wgmma_shared. Its pieces also serve wgmma_summed.
 //
 // The sums of a thread are fours: two neighbours of a row, and those 8 rows below, as mma and wgmma leave them. A tile
 // has `together` * `clusters` splits:

@@ -16,10 +16,13 @@
 // On an H200 with bfloat16 the best found takes 0.0375 ms at 1024x448x21120, where cuBLAS takes 0.0371 and the other stages
 // 0.0510, and 0.0434 at 4096x256x12288, where cuBLAS takes 0.0422 and the others 0.0655.
 //
-// What takes the time at 512 x 512 outputs: a block goes on by 64 of the depth in 0.326 us if its tile is 128 x 128, and in
-// 0.218 us if it is 128 x 64. To write both tiles to shared memory and to read them by wgmma takes 0.323 and 0.226 us at 128
-// bytes per clock and 1.98 GHz, the products themselves 0.259 and 0.129. If blocks share nothing, it is 0.414 us: the L2
-// cache. Beside this, parts take some 0.35 us per MB, and all else 6 us, of which an empty kernel takes 2.7.
+// What takes the time at 512 x 512 outputs: if its tile is 128 x 128, a block goes on by 64 of the depth in 0.326 us. The
+// limit is shared memory: to write both tiles to it and to read them by wgmma takes 0.323 us at 128 bytes per clock and
+// 1.98 GHz, the products themselves 0.259. With 128 x 64, it is 0.218 us, which is less than the 0.226 of this account:
+// there, the limit is not known. The products take 0.129. If blocks of 128 x 128 share nothing, it is 0.414 us: the L2
+// cache. Beside this, parts take some 0.35 us per MB, and all else 6 us, of which an empty kernel takes 2.7. These figures
+// are of a prototype with the same parameters, at depths of 2,048 to 16,384 (H200, 2026-11-30); no command here prints
+// them.
 // If the blocks of a tile wait for one another instead of a second kernel, and each adds up its share, this takes 1.3 us
 // longer than with early = 0 (256 pairs of configurations). So do clusters that add up in their shared memory, by 3 us.
 // What lies outside of A and B is read as 0. A block beyond the last row or column of tiles, whose cluster has another one

@@ -114,6 +114,7 @@ def test_blocks_that_share_what_they_fetch_meet_on_cuda(kernel: str, values: dic
     [
         {"clusters": 17, "block_n": 224}, {"clusters": 3, "block_m": 192, "consumers": 3},
         {"together": 5, "clusters": 2}, {"together": 3, "clusters": 1},
+        {"clusters": 16, "early": 1}, {"together": 2, "clusters": 4, "early": 1},
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kernel", ["gemm16/wgmma_summed", "gemm16_nt/wgmma_summed"])
@@ -132,7 +133,8 @@ def test_parts_that_share_nothing_are_summed_on_cuda(kernel: str, values: dict[s
         ("gemm16/wgmma_split", (70, 48, 1096, 2), {"together": 7}),
         ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 3, "clusters": 2}),
         ("gemm16/wgmma_shared", (250, 120, 4096, 2), {"block_n": 96, "clusters": 4}),
-        ("gemm16/wgmma_summed", (250, 120, 4096, 2), {"block_n": 96, "clusters": 8}),
+        ("gemm16/wgmma_summed", (250, 120, 4096, 2), {"block_n": 96, "clusters": 8, "early": 0}),
+        ("gemm16/wgmma_summed", (250, 120, 4096, 2), {"block_n": 96, "clusters": 8, "early": 1}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
         ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
     ],

@@ -24,10 +24,11 @@ from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
 
 STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
-PERSISTENT, PROMPT = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt"
+PERSISTENT, PROMPT, SUMMED = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt", "gemm16/wgmma_summed"
 H200 = Limits(compute_capability=9.0, max_shared_memory=227 * 1024)
 RAGGED = "M=267,N=328,K=200,batch=2"  # the TMA takes rows of multiples of 16 bytes
 LONG_SUMS = "M=2083,N=1992,K=1544"  # so long that slots are filled again and again
+DEEP = "M=150,N=216,K=32768"  # so deep, of so few tiles that the second step has room before the first one has sums
 MANY_TILES = "M=2083,N=1992,K=136,batch=2"  # so many that each block computes several
 
 # Of gemm16/wgmma_prompt: what rarely comes together in a few configurations of a large space.
@@ -125,8 +126,14 @@ BROKEN = {
         (PROMPT, "prompt.h", "wait_for_reads(); // the TMA", "// the TMA", MANY_TILES),
     "prompt: a slot is freed before it is read":
         (PROMPT, "wgmma_prompt.cu", "wait_for_products<in_flight>();", "", LONG_SUMS),
+    "summed: parts are added up before they are there":
+        (SUMMED, "wgmma_summed.cu", "wait_for_steps(); // all parts", "// all parts", DEEP),
 }  # fmt: skip
-HURRIED: dict[str, Config] = {PERSISTENT: {"cluster_m": 2, "in_flight": 0}, PROMPT: {"late_store": 0, "in_flight": 0}}
+HURRIED: dict[str, Config] = {
+    PERSISTENT: {"cluster_m": 2, "in_flight": 0},
+    PROMPT: {"late_store": 0, "in_flight": 0},
+    SUMMED: {"early": 1},
+}
 # Others of the warp may wait at barriers before they are there.
 EARLY = PROMPT, "wgmma_prompt.cu", "        __syncwarp(); // the others of this warp wait at them, too\n", "", RAGGED
 
