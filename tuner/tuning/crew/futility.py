@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,13 +49,19 @@ class Futility:
     """
 
     def __init__(
-        self, pool: Pool, default: Mapping[str, Value], least: int, reference: Mapping[str, Value] | None = None
+        self,
+        pool: Pool,
+        default: Mapping[str, Value],
+        least: int,
+        reference: Mapping[str, Value] | None = None,
+        arrays: Collection[str] = (),
     ) -> None:
         """`default` is the declared one, if any, and `reference` the configuration that gives the answers, if one does.
 
-        At least `least` and LEAST configurations must fail.
+        At least `least` and LEAST configurations must fail. `arrays` are those of the kernel, which may have a role,
+        unlike values that are derived from them.
         """
-        self._least, self._reference = max(LEAST, least), reference
+        self._least, self._reference, self._arrays = max(LEAST, least), reference, arrays
         self._default = default if default and pool.find(default) is not None else None
         self._pool, columns = pool, zip(pool.names, pool.values, pool.rows.T, strict=True)
         self._untried = {(name, values[index]) for name, values, column in columns for index in set(column.tolist())}
@@ -83,7 +89,7 @@ class Futility:
             return None
         self._has_hope = True  # return the reason only once
         problem, next_step = _TEXTS[failure]
-        next_step = _allowance(line) + next_step
+        next_step = _allowance(line, self._arrays) + next_step
         return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {next_step}"
 
     def doubts(self) -> NDArray[np.float64] | None:
@@ -97,14 +103,15 @@ class Futility:
         return scores
 
 
-def _allowance(line: str) -> str:
+def _allowance(line: str, arrays: Collection[str]) -> str:
     """What the space file may say if the message of a wrong result counts few wrong elements; else empty."""
+    name = line.partition("[")[0]
     tally = _TALLY.search(line)
     share = int(tally[1]) / int(tally[2]) if tally else 1.0
-    if UNWRITTEN in line and share < MOST_OF_BORDER:  # which no rounding explains
+    if UNWRITTEN in line and share < MOST_OF_BORDER and name in arrays:  # which no rounding explains
         is_zero = re.search(r"; -?0([+-]0j)? expected", line)
         fill = "`fill: zeros`" if is_zero else "a `fill:` that holds there what is expected"
-        role = f"`role: inout`, with {fill}, for {line.partition('[')[0]}"
+        role = f"`role: inout`, with {fill}, for {name}"
         return f"if the kernel leaves these elements as they are, as those of a border, write {role}; else "
     if UNWRITTEN in line or share >= FEW:
         return ""
