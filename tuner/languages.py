@@ -11,6 +11,9 @@ KINDS = (
     "host",
 )
 
+# The suffixes of files in C and C++ that may hold host code of kernels.
+OF_PROGRAMS = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hip", ".hpp", ".hxx", ".inl")
+
 # The compiler of kernels whose configurations are algorithms of the vendor's library, by their numbers in the order in
 # which it offers them: another order for each problem, device and version of the library.
 ALGORITHMS = "cublaslt"

@@ -18,11 +18,12 @@ from kernel_tuner.observers import BenchmarkObserver
 
 import tuner
 from helpers.scripts_of_kernel_tuner import SCALE, scale
+from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.devices.cuda import sensors
 from tuner.door import results, run_kernel, sending, tune_kernel
 from tuner.door.calls.call import Call
-from tuner.errors import RequestError
+from tuner.errors import DeviceError, RequestError
 from tuner.search import pool_gp_strategy
 from tuner.space.scope import Limits
 
@@ -254,17 +255,18 @@ def test_with_cuda_the_environment_has_kernel_tuners_keys(monkeypatch: pytest.Mo
 
 
 def test_a_kernel_without_parameters_is_one_configuration(capfd: pytest.CaptureFixture[str]) -> None:
-    source = 'extern "C" float f(float *y, int *place) { y[0] = 3; *place = -400001; return 1; }'
+    source = 'extern "C" float f(float *y, int *place, int *few) { y[0] = 3; *place = -400001; return 1; }'
     untimed = source.replace("return 1", "return 0")  # a run needs no time
-    arrays = [np.zeros(2, np.float32), np.zeros(1, np.int32)]
+    arrays = [np.zeros(2, np.float32), np.zeros(1, np.int32), np.zeros(1, np.int32)]
     for each in (source, untimed):
         assert run_kernel("f", each, 1, arrays, {}, lang="C")[0].tolist() == [3, 0]
-    answer = [np.array([3, 0], np.float32), np.array([-400000], np.int32)]
+    answer = [np.array([3, 0], np.float32), np.array([-400000], np.int32), np.array([-3], np.int32)]
     rows, _ = tune_kernel("f", source, 1, arrays, {}, lang="C", answer=answer, atol=4)
     assert [row["time"] for row in rows] == [1.0]
     said = capfd.readouterr().err
     assert "compiled without optimisation, as by Kernel Tuner; pass compiler_options=['-O3']" in said
     assert "no element of the answer of y is over atol=4: zeros pass, too; pass atol=3e-03, say" in said
+    assert "no element of the answer of few is over atol=4: zeros pass" in said, "integers, too"
     assert "elements of the answer of place reach 400000" in said
     assert "integers that differ from them by 8 pass, too" in said
 
@@ -294,6 +296,16 @@ def test_a_run_that_ends_before_restored_arrays_are_tried_leaves_no_wrong_rows_b
     with pytest.raises(RequestError, match="metrics: m raises"):  # after 6 was wrong on poisoned arrays
         rows(lambda row: 1 / (row["unroll"] - 7))
     assert {row["unroll"]: "__error__" in row for row in rows(lambda row: 1)} == dict.fromkeys(range(1, 8), False)
+
+
+def test_without_a_driver_a_script_in_cuda_is_advised_of_what_a_script_can_do() -> None:
+    if devices.count("cuda"):
+        pytest.skip("a driver is here")
+    source = 'extern "C" __global__ void f(float *y) { y[0] = 1; }'
+    message = r"device 'cuda': no NVIDIA driver .*`tune new --from-script SCRIPT`$"
+    for call in (run_kernel, tune_kernel):
+        with pytest.raises(DeviceError, match=message):
+            call("f", source, 1, [np.zeros(1, np.float32)], {}, lang="CUDA")
 
 
 def test_host_code_in_cuda_is_refused_by_name(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ PROGRAMS = {
         "\n__device__ float at(const float *x, int i, int3 d) { return x[(i / d.x * d.y + 1) * d.x + i % d.x]; }"
         "\n__global__ void f(int *y, const float *x, Grid g, int cells) {"
         "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cells) y[i] = at(x, i, g.dim) < g.iso; }"
-        "\nint main() { const int n = 96; int cells = (n - 1) * (n - 1) * 7; float *x; int *y;"
+        "\nint main() { const int n = 96, side = n; int cells = (n - 1) * (n - 1) * 7; float *x; int *y;"
         "cudaMalloc(&x, n * n * 8 * sizeof(float)); cudaMalloc(&y, cells * sizeof(int));"
-        "Grid g{make_int3(n, n, 8), 0.5f}; f<<<(cells + 63) / 64, 64>>>(y, x, g, cells); }",
+        "Grid g{make_int3((int)n, side, 8), 0.5f}; f<<<(cells + 63) / 64, 64>>>(y, x, g, cells); }",
         [
             "n: 96  # as in the host code; no kernel takes it\n",
             "{name: dim, dtype: int3, value: [n, n, 8]}\n",

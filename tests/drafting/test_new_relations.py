@@ -225,13 +225,20 @@ PROGRAMS = {
     ),
     "vectors, as many as a quotient of a size": (
         f"__global__ void f(float4 *y, const float4 *x, int n) {{ {INDEX}"
-        "const int n4 = n / 4; if (i < n4) y[i] = x[i]; }",
-        ['name: y, dtype: float32, shape: ["n // 4", 4], role: out}', "grid: [ceil_div(n // 4, block_size_x)]\n"],
+        "const int n4 = n / 4; if (i < n4) y[i].x = x[i].x + x[i + 1].x; }",
+        ['name: y, dtype: float32, shape: ["n // 4", 4], role: ', 'name: x, dtype: float32, shape: ["(n // 4) + 1", 4]',
+         "grid: [ceil_div(n // 4, block_size_x)]\n"],
     ),
     "a guess where an index is behind a quotient of a size": (
-        f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} int half = n / 2;"
-        "if (i < half) y[i] = x[i] + x[i + half]; }",
-        ["guess: x;", 'name: y, dtype: float32, shape: ["n // 2"], role: out}', "name: x, dtype: float32, shape: [n],"],
+        f"__global__ void f(float *y, const float *x, int n, int w) {{ {INDEX} int half = n / 2;"
+        "if (i < half * w) y[i] = x[i] + x[i + half * w]; }",
+        ["guess: x;", 'name: y, dtype: float32, shape: [w, "n // 2"], role: out}', "x, dtype: float32, shape: [n, w],",
+         "grid: [ceil_div(w * (n // 2), block_size_x)]\n"],
+    ),
+    "rows whose distance in bytes is that of a quotient of a size": (
+        "__global__ void f(float *y, size_t p, int w, int h) { int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y;"
+        "if (c < w / 2 && r <= h) ((float *)((char *)y + r * p))[c] = 0; }",
+        ['name: y, dtype: float32, shape: ["h + 1", "w // 2"]', 'name: p, dtype: uint64, value: "4 * (w // 2)"}\n'],
     ),
     "stores behind a condition, at a pointer that moves by bytes and at the first element": (
         f"__global__ void f(float *y, const float *x, int *done, int n) {{ {INDEX} if (i < n) *(float *)((char *)y + i "
@@ -345,7 +352,7 @@ def test_a_scalar_of_one_step_that_follows_from_those_of_another_is_no_size(tmp_
     assert '{name: count, dtype: int32, value: "h * w"}' in text
     assert "name: sum, dtype: float32, shape: [1], role: inout, fill: zeros}" in text
     assert data["steps"][1]["grid"] == [128]  # as the host launches its grid-stride loop
-    for condition in ("if (w > 9) ", "if (w > 9); else ", "for (int k = 0; k < h; k++) "):
+    for condition in ("if (w > 9) ", "if (w > 9); else ", "for (int k = 0; k < h; k++) ", "for (auto d : all) "):
         once = code.replace("cudaMemset", f"{condition}cudaMemset")
         assert "fill: zeros" not in drafted(tmp_path, tune, once, "--entry", "scale,total")[1]
     checked = code.replace("cudaMemset(sum, 0, sizeof(float))", "if (cudaMemset(sum, 0, sizeof(float)) != 0) return")

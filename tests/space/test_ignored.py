@@ -51,7 +51,7 @@ def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
 @pytest.mark.parametrize(
     ("bounds", "more", "named"),
     [
-        ("threads, blocks", {}, "5 blocks of 512 threads per multiprocessor, which has at most 2048 threads"),
+        ("threads, blocks", {"grid": ["ceil_div(n, threads)"]}, "multiprocessor, which has at most 2048 threads"),
         ("threads * 2, blocks", {}, "3 blocks of 1024 threads"),
         ("threads * 2, blocks", {}, "add the restriction `(threads * 2) * blocks <= 2048`"),
         ("threads, blocks", {"restrictions": ["threads * blocks <= 2048"]}, ""),
@@ -67,6 +67,8 @@ def test_a_limit_of_0_registers_is_refused(tmp_path: Path, tune: Tune) -> None:
         ("threads, 5", {}, "parameters.threads: __launch_bounds__ of f asks for 5 blocks of 512"),
         ("THREADS, blocks", {}, "add the restriction `(threads * 2) * blocks <= 2048`"),
         ("MANY, blocks", {}, ""),
+        ("threads, FEWEST", {}, "8 blocks of 512 threads"),
+        ("threads, FEWEST", {"compile_options": {"cuda": ["-DFEWEST={blocks}"]}, "restrictions": ["blocks <= 4"]}, ""),
         ("half, blocks", {"derived": {"half": "threads // 2"}, "restrictions": ["blocks <= 4"]}, ""),
         ("twice, blocks", {"derived": {"twice": "threads * 2"}}, "3 blocks of 1024 threads"),
         ("sized, blocks", {"derived": {"sized": "threads + 0 * n"}}, ""),
@@ -79,6 +81,7 @@ def test_launch_bounds_of_more_blocks_than_a_multiprocessor_holds_are_named(
     bounds: str, more: dict[str, Any], named: str, tmp_path: Path, tune: Tune
 ) -> None:
     head = "static_assert(blocks > 0 && c > 0);\n#define THREADS (threads * 2)\n#define MANY c\n#define MANY 64\n"
+    head += "#ifndef FEWEST\n#define FEWEST 8\n#endif\n"
     more = {
         "parameters": {"a": [1], "threads": [64, 512], "blocks": [1, 2, 3, 4, 5], "c": [2, 3]},
         "block": ["threads"],

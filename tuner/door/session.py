@@ -45,7 +45,7 @@ UNOPTIMISED = "compiled without optimisation, as by Kernel Tuner; pass compiler_
 ACCEPTS_ZEROS = "no element of the answer of {name} is over atol={atol:g}: zeros pass, too; pass atol={less:.0e}, say"
 ACCEPTS_OTHER_INTEGERS = (
     "elements of the answer of {name} reach {largest}: with rtol={rtol:g}, as in Kernel Tuner, integers that differ "
-    "from them by {difference} pass, too; pass verify=, which compares them exactly"
+    "from them by {difference} pass, too; pass verify=, a function that compares them exactly"
 )
 CHOSEN_ANEW = (
     "the {count} rows of {path} stay there, but what the strategy chooses is measured again, and only that is returned"
@@ -131,17 +131,17 @@ class Session:
         if self.verify is not None:
             return
         for name, content in call_arguments.answers(self.call, call_arguments.passed(self.call), self.answer).items():
-            if content.dtype.kind in "fc":
-                largest = float(np.max(np.abs(content), initial=0))
-                if 0 < largest <= self.atol:
-                    yield ACCEPTS_ZEROS.format(name=name, atol=self.atol, less=largest / 1000)
-            elif content.size and content.dtype.kind in "iu":
-                most = max(int(content.max()), -int(content.min()))
-                difference = int(spaces.RELATIVE * most + self.atol)
-                if spaces.RELATIVE * most >= 1:
-                    yield ACCEPTS_OTHER_INTEGERS.format(
-                        name=name, largest=most, rtol=spaces.RELATIVE, difference=difference
-                    )
+            if not content.size or content.dtype.kind not in "fciu":
+                continue
+            is_whole = content.dtype.kind in "iu"  # whose abs() of the least is no positive number
+            largest = max(int(content.max()), -int(content.min())) if is_whole else float(np.max(np.abs(content)))
+            if 0 < largest <= self.atol:
+                yield ACCEPTS_ZEROS.format(name=name, atol=self.atol, less=largest / 1000)
+            elif is_whole and spaces.RELATIVE * largest >= 1:
+                difference = int(spaces.RELATIVE * largest + self.atol)
+                yield ACCEPTS_OTHER_INTEGERS.format(
+                    name=name, largest=largest, rtol=spaces.RELATIVE, difference=difference
+                )
 
     def _space(
         self,

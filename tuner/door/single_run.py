@@ -17,7 +17,7 @@ from tuner.door import spaces
 from tuner.door.calls import arguments as call_arguments
 from tuner.door.calls.arguments import Array, ScriptArgument
 from tuner.door.calls.call import Call
-from tuner.door.calls.device_names import device_name
+from tuner.door.calls.device_names import advised, device_name
 from tuner.space.instance import checked
 from tuner.space.python import written_files
 
@@ -62,7 +62,8 @@ def run_kernel(
         name = f"scripts/{written_files.stem(kernel_name)}"
         space = spaces.space(call, passed, {}, None, 0.0, (), (), Path(folder), name)[1]
         space = replace(space, returns_time=False)  # nobody asks for it, so a function in C may return 0
-        outputs = _outputs(device_name(call), space, passed)
+        with advised(call):
+            outputs = _outputs(device_name(call), space, passed)
     own = [outputs.get(each.name, each.value) for each in passed[: len(call.arguments)]]
     return [_shaped(output, given) for output, given in zip(own, call.arguments, strict=True)]
 

@@ -14,7 +14,7 @@ import kernel_tuner
 
 from tuner.door.calls import checks
 from tuner.door.calls.call import ELSEWHERE, Call
-from tuner.door.calls.device_names import device_name
+from tuner.door.calls.device_names import advised, device_name
 from tuner.door.calls.goal import Goal
 from tuner.door.results import Row
 from tuner.door.session import Session
@@ -122,7 +122,8 @@ def tune_kernel(
     )  # fmt: skip
     request = _request(call, goal, given, ours)
     try:
-        return session.run(request, cache, None if store is None else Path(store))
+        with advised(call):
+            return session.run(request, cache, None if store is None else Path(store))
     except OptionError as error:
         raise RequestError(error.in_python) from None
 

@@ -70,9 +70,8 @@ class DraftedGrids:
         """The extent of a grid: what both say, unless the host's holds for its own numbers only."""
         if self._facts.grids.steps_over(step, [axis]):
             is_number = said is not None and said.isdecimal() and int(said) > 1
-            return (
-                said if is_number else self._blocks(indexed, said)
-            )  # any number is right; the host has chosen this one
+            # Any number is right; the host has chosen this one.
+            return said if is_number else self._blocks(indexed, said)
         if not indexed:
             return self._blocks(indexed, said)
         is_single = said in ("1", None) and indexed != "1" and self._facts.launched.has_one_block(step, axis)

@@ -243,8 +243,13 @@ class DraftedExtents:
     @cached_property
     def _pitches(self) -> dict[str, str]:
         """The distances of rows in bytes, with their values: those of rows without padding."""
-        every = (rows for rows in self._rows.values() if rows.apart in self._facts.moved.pitches)
-        return {rows.apart: f"{self._facts.moved.pitches[rows.apart]} * {rows.length}" for rows in every}
+        found, pitches = dict[str, str](), self._facts.moved.pitches
+        for name, rows in self._rows.items():
+            if rows.apart in pitches and name in self._shapes:
+                length = self._shapes[name][1]
+                length = length if re.fullmatch(r"\w+", length) else f"({length})"
+                found[rows.apart] = f"{pitches[rows.apart]} * {length}"
+        return found
 
     @property
     def knows_pitches(self) -> bool:
@@ -293,8 +298,8 @@ class DraftedExtents:
     def _across(self, extent: str) -> str:
         """An extent with the values of scalars that follow from those of other steps."""
         for name, value in self._said.across.items():
-            whole = value if extent == name or f"({name}," in extent else f"({value})"
-            extent = re.sub(rf"\b{name}\b", whole, extent)
+            extent = re.sub(rf"^{name}$|(?<=\(){name}(?=,)", value, extent)  # what has no operator beside it
+            extent = re.sub(rf"\b{name}\b", f"({value})", extent)
         return extent
 
     def numbered(self, extent: str) -> str:

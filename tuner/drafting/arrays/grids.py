@@ -118,7 +118,7 @@ class Grids:
             if names & {f"globalIdx.{axis}", f"blockIdx.{axis}"} and self._shapes.bounds(indices).is_in_sum(polynomial):
                 return None
             more = max(0, -polynomial.get((), 0))  # i - 1 < n means i < n + 1
-            extent = " * ".join(map(self._shapes.number, extents)) + f" + {more}" * (more > 0)
+            extent = _product([*map(self._shapes.number, extents)]) + f" + {more}" * (more > 0)
             polynomial = self._loop_start(indices, polynomial)
             if bare(polynomial) == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
                 found.add(blocks := f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
@@ -133,7 +133,7 @@ class Grids:
             factors += [str(steps[0][1])] if steps[0][1] != 1 else []
             if not factors and (f"threadIdx.{axis}",) in polynomial:
                 return None  # blocks of many threads overlap
-            tiles = " * ".join(f"({f})" if re.search(r"[-+/%]", f) else f for f in factors)
+            tiles = _product(factors)
             found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
         if len(found) > 1 and len(guarded) == 1:
             return guarded.pop()
@@ -169,6 +169,13 @@ class Grids:
         if not start or not all(within):
             return polynomial
         return {} if any(_is_of_blocks(start, step) for step in steps) else start
+
+
+def _product(factors: Sequence[str]) -> str:
+    """The product of these expressions."""
+    if len(factors) == 1:
+        return factors[0]
+    return " * ".join(f"({each})" if re.search(r"[-+/%]", each) else each for each in factors)
 
 
 def _is_of_blocks(start: Polynomial, step: Polynomial) -> bool:

@@ -56,7 +56,10 @@ def _rows_of(shapes: Shapes, indices: Indices, index: Polynomial, scalars: Colle
     constants = {stride: factor for stride, factor in index.items() if stride in (apart, ())}
     if len(apart) != 1 or apart[0] not in scalars or sum(map(len, groups.values())) + len(constants) < len(index):
         return None
-    if any(bounds.excess(groups[stride], constant) != 0 for stride, constant in constants.items()):
-        return None  # an element behind those that are compared
-    count, length = (bounds.extents(groups[stride]) or [] for stride in (apart, ()))
-    return Rows(apart[0], count[0], length[0]) if len(count) == len(length) == 1 else None
+    found = list[str]()
+    for stride in (apart, ()):
+        extents, excess = bounds.extents(groups[stride]) or [], bounds.excess(groups[stride], constants.get(stride, 0))
+        if len(extents) != 1 or excess is None or (excess and stride in constants):
+            return None  # unknown, or an element behind those that are compared
+        found.append(f"{extents[0]} + {excess}" if excess else extents[0])
+    return Rows(apart[0], *found)

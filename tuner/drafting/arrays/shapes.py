@@ -279,10 +279,9 @@ class Shapes:
     def likely(self, name: str) -> list[str]:
         """The shape of an array that those of its indices tell that tell one; empty if none does, or two differ."""
         every = [(each, index) for each in self.indices for index in each.accesses.get(name, ()) if any(index)]
-        if any(
-            product in self._quotients for _, index in every for each in index if len(each) == 1 for product in each
-        ):
-            return []  # x[i + half] is behind what x[i] tells
+        products = [{*product} for _, index in every for product in index]
+        if any(each <= {*self.sizes} and not each.isdisjoint(self._quotients) for each in products):
+            return []  # x[i + half * w] is behind what x[i] tells
         found = {tuple(extents) for extents in (self._single.told(*each) for each in every) if extents}
         return [self.number(each) for each in found.pop()] if len(found) == 1 else []
 
@@ -291,8 +290,12 @@ class Shapes:
         return [self.number(each) for each in closed if each] if closed and None not in closed else None
 
     def number(self, extent: str) -> str:
-        """An extent, as a number if the source fixes it, and a quotient as a space file writes it."""
-        return str(self.fixed.get(extent, self._quotients.get(extent, extent)))
+        """An extent, as a number if the source fixes it, and with quotients as a space file writes them."""
+        if extent in self.fixed:
+            return str(self.fixed[extent])
+        for quotient, whole in self._quotients.items():
+            extent = whole if extent == quotient else extent.replace(quotient, f"({whole})")
+        return extent
 
 
 def _quotients(every: Sequence[Indices], sizes: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -65,7 +65,7 @@ def _has_condition(body: Sequence[str], at: int) -> bool:
         openings += (word == "(") - (word == ")")
         if openings < 0:  # behind the head of a `for`
             return True
-        if word in ("if", "while") and matching(body, body.index("(", place)) < at:
+        if word in ("for", "if", "while") and matching(body, body.index("(", place)) < at:
             return True
     return "else" in before
 

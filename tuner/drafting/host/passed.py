@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.drafting.expansion import split_arguments
@@ -139,13 +139,22 @@ def _of_initialiser(
             return {}
         numbers = [{*_numbers(program, site.function, part, 0)} for part in parts]
         texts = [each.pop() if len(each) == 1 else "" for each in numbers]
-        texts = [
-            name if (name := "".join(part)) in sizes and text == str(sizes[name]) else text
-            for part, text in zip(parts, texts, strict=True)
-        ]
+        names = [_size(site.function, part, sizes) for part in parts]
+        texts = [name if name and text == str(sizes[name]) else text for name, text in zip(names, texts, strict=True)]
         if all(texts):
             found[member.name] = f"[{', '.join(texts)}]" if is_list else texts[0]
     return found
+
+
+def _size(function: HostFunction, words: Sequence[str], sizes: Collection[str]) -> str:
+    """The size of the draft that an expression of host code is, perhaps by other names; empty if it is none."""
+    for _ in range(MOST_NAMES):
+        name = "".join(_without_casts(words))
+        assigned = function.assignments.get(name, ())
+        if name in sizes or len(assigned) != 1:
+            return name if name in sizes else ""
+        words = assigned[0].words
+    return ""
 
 
 def _initialiser(site: LaunchSite, words: Sequence[str]) -> list[list[str]]:

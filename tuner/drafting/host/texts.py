@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from tuner.errors import SpaceError
+from tuner.languages import OF_PROGRAMS
 from tuner.space.sources import includes
 from tuner.space.sources.tokens import definitions, words
 
-_SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
 _LAUNCHES = re.compile(r"<<\s*<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")
 _HANDLE = re.compile(r"(\w+)\s*(?:\.|->)\s*(\w+)\s*=\s*clCreateKernel\s*\([^;]*\"(\w+)\"")
 _MAIN = re.compile(r"\bmain\s*\([^();]*\)\s*\{")
@@ -70,7 +70,7 @@ def _with_headers(file: Path, folders: Sequence[Path]) -> list[Path]:
 def _beside(folders: Sequence[Path], own: Collection[Path]) -> list[Path]:
     """The files in these folders that may hold host code, without those that the source includes."""
     known = {file.resolve() for file in own}
-    beside = [file for folder in folders for file in sorted(folder.resolve().iterdir()) if file.suffix in _SUFFIXES]
+    beside = [file for folder in folders for file in sorted(folder.resolve().iterdir()) if file.suffix in OF_PROGRAMS]
     return [file for file in beside if file.resolve() not in known][:MOST_FILES]
 
 
@@ -95,7 +95,7 @@ def _below(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and not _OF_TESTS.fullmatch(name))
         kept = (name for name in sorted(names) if not _OF_TESTS.fullmatch(name))
-        found += [Path(folder, name) for name in kept if Path(name).suffix in _SUFFIXES]
+        found += [Path(folder, name) for name in kept if Path(name).suffix in OF_PROGRAMS]
         if len(found) > MOST_OF_REPOSITORY:
             return
     yield from found

@@ -10,6 +10,7 @@ from tuner.errors import RequestError
 from tuner.exchange.exports import loop_lines
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Target, choose_target
+from tuner.languages import OF_PROGRAMS
 from tuner.quoting import shown
 from tuner.space.instance import Instance
 from tuner.space.model import Space
@@ -18,7 +19,6 @@ from tuner.space.sources import definitions, includes, rendering, source_text
 from tuner.space.texts import config_text
 
 _DEFINE = re.compile(r"\s*#\s*define\b")
-_OF_PROGRAMS = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".hxx")
 _EXPORTED = "Written by `tune export"
 _MOST_FILES, _MOST_BYTES = 200, 1 << 20  # that are searched for further definitions
 
@@ -122,7 +122,7 @@ def _beside(files: Mapping[Path, str], defined: frozenset[str], kernels: Iterabl
     with macros of its own."""
     names_kernel, places = re.compile(rf"\b(?:{'|'.join(map(re.escape, kernels))})\b"), list[str]()
     for folder in dict.fromkeys(path.parent for path in files):
-        others = [path for path in sorted(folder.iterdir()) if path.suffix in _OF_PROGRAMS and path not in files]
+        others = [path for path in sorted(folder.iterdir()) if path.suffix in OF_PROGRAMS and path not in files]
         for path in others[:_MOST_FILES]:
             if not path.is_file() or path.stat().st_size > _MOST_BYTES or not os.access(path, os.R_OK):
                 continue

@@ -22,6 +22,7 @@ _THREADS = {7.5: 1024, 8.0: 2048, 8.6: 1536, 8.7: 1536, 8.8: 1536, 8.9: 1536, 9.
 _THREADS |= {11.0: 1536, 12.0: 1536, 12.1: 1536}
 _THREADS_OF_A_BLOCK = 1024
 _MOST_COMBINATIONS, _MOST_DEPTH = 10_000, 12
+_OF_GRIDS = frozenset(f"max_grid_{axis}" for axis in "xyz")  # small sizes are within what a device's grids may have
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
 
 
@@ -75,7 +76,9 @@ def _macros(space: Space, code: str) -> Mapping[str, str]:
     """The macros without parameters that `code` defines once, and that no configuration defines."""
     found = [(name, text) for name, text in _MACRO.findall(code) if text]
     counts = Counter(name for name, _ in found)
-    return {name: text for name, text in found if counts[name] == 1 and name not in {*space.parameters, *space.derived}}
+    options = " ".join(space.compile_options.get("cuda", ()))
+    others = {*space.parameters, *space.derived, *re.findall(r"-D\s*(\w+)", options)}
+    return {name: text for name, text in found if counts[name] == 1 and name not in others}
 
 
 def _expression(text: str, macros: Mapping[str, str]) -> Expression:
@@ -96,7 +99,8 @@ def _are_parameters(space: Space, names: frozenset[str]) -> bool:
 def _related(space: Space, names: frozenset[str]) -> tuple[list[str], list[Restriction]]:
     """The other parameters that restrictions relate to the parameters `names`, and these restrictions."""
     known, conditions = {*names}, list[Restriction]()
-    behind = [({*space.parameters_behind(each.that.names)}, each) for each in space.restrictions]
+    restrictions = [each for each in space.restrictions if each.that.names.isdisjoint(_OF_GRIDS)]
+    behind = [({*space.parameters_behind(each.that.names)}, each) for each in restrictions]
     while more := [each for each in behind if each[1] not in conditions and each[0] & known]:
         for parameters, restriction in more:
             known |= parameters
