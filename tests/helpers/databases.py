@@ -100,6 +100,15 @@ def taken_over(url: str) -> Counter[str]:
     return Counter(json.dumps(trial.params) for trial in trials if "worker" not in trial.user_attrs)
 
 
+def running_of(url: str) -> set[str]:
+    """The configurations that are claimed, and not measured yet, in the study at `url`."""
+    try:
+        trials = measured(url)[1]
+    except ValueError:  # there is no study yet
+        return set()
+    return {json.dumps(trial.params) for trial in trials if trial.state == TrialState.RUNNING}
+
+
 def workers_of(url: str, state: TrialState) -> set[str]:
     """The processes that have trials of this state in the study at `url`."""
     try:

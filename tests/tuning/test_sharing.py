@@ -11,7 +11,7 @@ import pytest
 from optuna.trial import TrialState
 
 from helpers import commands
-from helpers.databases import Server, measured, workers_of
+from helpers.databases import Server, measured, running_of, workers_of
 from helpers.kernels import Stage
 from helpers.ledgers import asked_for
 from helpers.own_kernels import scaled
@@ -48,7 +48,8 @@ def test_three_processes_share_a_study_in_postgresql_and_one_is_killed(
     file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", "{v: [9, 10, 14, 15, 16, 17]}")
     options = ("--device", "host", "--storage", url, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
     processes = [start(str(file), "8", *options) for _ in range(3)]
-    wait_until(lambda: len(workers_of(url, TrialState.RUNNING)) == 3, processes[0], pause=0.5)
+    # Two may claim the same one, and the second withdraws: each must wait at the gate with one of its own.
+    wait_until(lambda: len(running_of(url)) == len(workers_of(url, TrialState.RUNNING)) == 3, processes[0], pause=0.5)
     gate.touch()
     wait_until(lambda: len(workers_of(url, TrialState.COMPLETE)) == 3, processes[0], pause=0.5)
     processes[0].kill()
