@@ -374,4 +374,4 @@ def test_names_that_only_the_host_defines_are_blocks_as_it_writes_them(tmp_path:
         "if (t < SIDE) y[b * SIDE + t] = 1; else y[n + b * SIDE + t - SIDE] = 2; }"
     )
     _, text = drafted(tmp_path, tune, code, "--source", str(tmp_path / "main.c"), name="f.cl")
-    assert "grid: [(n // SIDE) - 1]\nblock: [2 * SIDE]\n" in text
+    assert "grid: [n // SIDE - 1]\nblock: [2 * SIDE]\n" in text

@@ -438,3 +438,48 @@ def test_a_loop_that_swaps_the_arrays_of_a_struct_is_no_repetition(tmp_path: Pat
     _, text = drafted(tmp_path, tune, code)
     assert "# ? the host launches it in a loop, `for (int t = 0; t < 100; t++)`: is the whole loop the" in text
     assert "#     swap: [next, now]" in text
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_calls_of_a_kernel_in_c_say_what_the_host_passes(is_apart: bool, tmp_path: Path, tune: Tune) -> None:
+    """Also from a function in another file. `TILE`, which the kernel's function reads, is no number of the host."""
+    kernel = """
+#define TILE 64
+typedef struct { double rate, decay; int mode; } rule;
+static double part(const double *x, int i) { return TILE > 1 ? x[i] : 0; }
+void spread(double *restrict y, const double *restrict x, int rows, int cols, rule r, double scale) {
+    for (int jj = 1; jj < cols - 1; jj += TILE)
+        for (int i = 1; i < rows - 1; i++)
+            for (int j = jj; j < jj + TILE && j < cols - 1; j++)
+                y[i * cols + j] = scale * (part(x, i * cols + j - 1) + r.rate * x[i * cols + j + 1]) - r.decay;
+}
+"""
+    host = """
+static void step(double *y, const double *x, int n, double by) {
+    rule r = {.decay = 0.125, .rate = -1.5};
+    for (int t = 0; t < 5; t++) spread(y, x, n, n, r, by);
+}
+int main(void) { int n = 512; double *x = malloc(n * n * 8), *y = calloc(n * n, 8); step(y, x, n, 0.25); }
+"""
+    (tmp_path / "main.c").write_text(host if is_apart else "")
+    (tmp_path / "f.c").write_text(kernel if is_apart else kernel + host)
+    assert tune("new", tmp_path / "f.c").status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
+    assert data["operation"]["options"] == {"scale": 0.25}
+    assert {"name: rate, dtype: float64, value: -1.5", "name: decay, dtype: float64, value: 0.125"} <= {
+        *re.findall(r"name: \w+, dtype: float64, value: [-.\d]+", text)
+    }
+    assert data["parameters"] == {"TILE": [16, 32, 64, 128, 256]}
+    assert "the host calls it in `for (int t = 0; t < 5; t++)`, which repeats the same" in text
+
+
+@pytest.mark.parametrize("made", ["calloc(n, 4)", "malloc(4 * n); memset(y, 0, 4 * n)", "malloc(4 * n)"])
+def test_a_border_that_a_loop_leaves_keeps_the_zeros_of_the_host(made: str, tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.c").write_text(
+        "void f(float *y, const float *x, int n, int tile) {"
+        " for (int i = 1; i < n - 1; i++) y[i] = x[i - 1] + x[i + 1]; }\n"
+        f"int main() {{ int n = read(); float *x = load(n), *y = {made}; f(y, x, n, 8); }}"
+    )
+    assert tune("new", tmp_path / "f.c").status == 0
+    is_cleared = "role: inout, fill: zeros" in (tmp_path / "f.yaml").read_text()
+    assert is_cleared == (made != "malloc(4 * n)")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from helpers.drafts import compiled, drafted
 from helpers.processes import Tune
 
@@ -237,3 +239,32 @@ def test_a_loop_whose_passes_have_memory_of_their_own_is_over_problems(tmp_path:
     assert "whose passes have memory of their own: one pass is the operation" in text
     _, text = drafted(tmp_path, tune, code.replace("float *y; cudaMalloc", "cudaMemset(y, 0, 4); cudaCalloc"))
     assert "is the whole loop the operation?" in text
+
+
+@pytest.mark.parametrize(
+    ("header", "before", "one", "other", "after", "is_swap"),
+    [
+        ("int t = 0; t < 9; ++t", "", "t & 1", "(t + 1) & 1", "", True),
+        ("int t = 0; t < 9; t++", "", "1 - t % 2", "t % 2", "", True),
+        ("int t = 0; t < 9; t++", "int now = t % 2, next = 1 - now;", "next", "now", "", True),
+        ("int t = 0; t < 9; t++", "", "1 - at", "at", "at = 1 - at;", True),
+        ("int t = 0, at = 0; t < 9; t++, at ^= 1", "", "!at", "at", "", True),
+        ("int t = 0; t < 9; t++", "", "at ^ 1", "at", "at = !at;", True),
+        ("int t = 0; t < 9; t++", "", "1 - (t & 1)", "(t & 1)", "", True),
+        ("int t = 0; t < 9; t++", "", "1 - at", "at", "", False),
+        ("int t = 0; t < 9; t += 2", "", "t & 1", "1 - (t & 1)", "", False),
+        ("int t = 0; t < 9; t++", "", "t & 1", "(t + 2) & 1", "", False),
+        ("int t = 0; t < 9; t++", "", "t % 3", "(t + 1) % 3", "", False),
+    ],
+)
+def test_elements_that_change_places_in_each_pass_are_swapped(
+    header: str, before: str, one: str, other: str, after: str, is_swap: bool, tmp_path: Path, tune: Tune
+) -> None:
+    host = f"""
+void run(int n, int at) {{
+    float *d[3];
+    for ({header}) {{ {before} f<<<(n + 255) / 256, 256>>>(d[{one}], d[{other}], n, 0.25f); {after} }}
+}}
+"""
+    text = drafted(tmp_path, tune, HEAT + host)[1]
+    assert ("#   - repeat: 9    #" in text and "#     swap: [next, now]" in text) == is_swap

@@ -226,7 +226,7 @@ PROGRAMS = {
     "vectors, as many as a quotient of a size": (
         f"__global__ void f(float4 *y, const float4 *x, int n) {{ {INDEX}"
         "const int n4 = n / 4; if (i < n4) y[i].x = x[i].x + x[i + 1].x; }",
-        ['name: y, dtype: float32, shape: ["n // 4", 4], role: ', 'name: x, dtype: float32, shape: ["(n // 4) + 1", 4]',
+        ['name: y, dtype: float32, shape: ["n // 4", 4], role: ', 'name: x, dtype: float32, shape: ["n // 4 + 1", 4]',
          "grid: [ceil_div(n // 4, block_size_x)]\n"],
     ),
     "a guess where an index is behind a quotient of a size": (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tuner.drafting.launched import Said
     from tuner.space.sources.prototype import Prototype
 
+_IN_SUM = re.compile(r"(?<!\w)(?<![*/%] )\((\w+ // \w+)\)(?= [-+])|(?<=[-+] )\((\w+ // \w+)\)(?! [*/%])")
 _PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # a number divided by a knob: the quotient may be 0
 
 
@@ -296,11 +297,11 @@ class DraftedExtents:
         return {name: shape for name, shape in known.items() if not self._doubled(known) & {*names_in(" ".join(shape))}}
 
     def _across(self, extent: str) -> str:
-        """An extent with the values of scalars that follow from those of other steps."""
+        """An extent with the values of scalars that follow from those of other steps, as somebody writes it."""
         for name, value in self._said.across.items():
             extent = re.sub(rf"^{name}$|(?<=\(){name}(?=,)", value, extent)  # what has no operator beside it
             extent = re.sub(rf"\b{name}\b", f"({value})", extent)
-        return extent
+        return _IN_SUM.sub(r"\1\2", extent)
 
     def numbered(self, extent: str) -> str:
         """An extent of the source in the draft's terms; empty if the draft lacks a name in it."""
@@ -369,7 +370,7 @@ class DraftedExtents:
         for name in {
             *names_in(extent)
         } & facts.knobs.keys() - kept:  # the caller's arrays are the same for all configurations
-            extent = re.sub(rf"\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
+            extent = re.sub(rf"(?<!// )\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
         return extent
 
     @cached_property

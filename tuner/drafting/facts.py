@@ -193,7 +193,8 @@ class Facts(KernelParameters):
         if parameter.name not in self._known_roles:
             pointer = next((each for each in self.pointers if each.array.name == parameter.name), None)
             found = self._role(parameter) if pointer is None else self._role_in_struct(pointer)
-            if found == ("out", []) and uses.leaves_first(self.body) and self.launched.clears(parameter.name):
+            leaves_first = found == ("out", []) and uses.leaves_first(self.body, self.has_grid)
+            if leaves_first and self.launched.clears(parameter.name):
                 found = "inout", []  # its border keeps the zeros of the host
             self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]

@@ -200,11 +200,16 @@ class KernelParameters:
         """The host code around the kernels; None if there is none."""
         from tuner.drafting.host.program import HostProgram
 
-        return HostProgram(self._host_texts) if self._host_texts else None
+        return HostProgram(self._host_texts, () if self._is_marked else self.reached) if self._host_texts else None
+
+    @property
+    def _is_marked(self) -> bool:
+        """Whether kernels are marked as such; those in C are functions that the host calls."""
+        return any(step.is_kernel for step in self.steps)
 
     @cached_property
     def _host_texts(self) -> list[str]:
-        return texts(self.source, self.include, [step.name for step in self.steps], self._others)
+        return texts(self.source, self.include, [step.name for step in self.steps], self._others, self._is_marked)
 
     @cached_property
     def _texts(self) -> list[str]:

@@ -30,8 +30,8 @@ class Repeats:
         self._given = dict[str, str]()  # names of the kernels' arguments, by those of the host
         for site, step in zip(self._sites, facts.steps, strict=False):
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
-                if len(words) == 1 and words[0].isidentifier():
-                    self._given.setdefault(words[0], parameter.name)
+                if (len(words) == 1 and words[0].isidentifier()) or words[1:2] == ("[",):
+                    self._given.setdefault("".join(words), parameter.name)
                     of_struct = (each for each in facts.pointers if each.parameter == parameter.name)
                     self._given |= {".".join((words[0], *each.path)): each.array.name for each in of_struct}
         every_array = [*facts.parameters, *(pointer.array for pointer in facts.pointers)]
@@ -70,10 +70,11 @@ class Repeats:
         if not self._items or self._is_same():
             return ""
         outer = next(found[0] for _, found in self._items if found)
-        what = "it" if len(self._items) == 1 else "them"
-        return (
-            f"the host launches {what} in a loop, `{outer}`: is the whole loop the operation? its lines are at the end"
-        )
+        return f"{self._launches} in a loop, `{outer}`: is the whole loop the operation? its lines are at the end"
+
+    @property
+    def _launches(self) -> str:
+        return f"the host {'launches' if self._facts.has_grid else 'calls'} {'it' if len(self._sites) == 1 else 'them'}"
 
     @property
     def remark(self) -> str:
@@ -84,8 +85,7 @@ class Repeats:
             return ""
         why = "which measures by its names" if self._feeds_back() else "which repeats the same"
         why = "whose passes have memory of their own" if loop is self._of_problems else why
-        what = "it in" if len(self._sites) == 1 else "them in"
-        return f"  # the host launches {what} `{loop}`, {why}: one pass is the operation"
+        return f"  # {self._launches} in `{loop}`, {why}: one pass is the operation"
 
     def _is_same(self) -> bool:
         """Whether passes differ in nothing: no argument varies, and no pass reads what an earlier one wrote."""
@@ -234,4 +234,5 @@ def _read(site: LaunchSite, loop: HostLoop) -> set[str]:
     """The names that a launch in a loop reads; all of the loop's body if the launch is in a function that it calls."""
     if loop.function is not site.function:
         return {*loop.body}
-    return {word for each in (*site.arguments, site.grid) for word in each}
+    swapped = {element for pair in loop.swaps() for element in pair}
+    return {word for each in (*site.arguments, site.grid) if "".join(each) not in swapped for word in each}

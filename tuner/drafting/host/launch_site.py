@@ -10,7 +10,7 @@ from tuner.drafting.host.program import HostFunction
 from tuner.space.sources.tokens import matching
 
 _ZERO = re.compile(r"0(?:x0+|\.0*)?f?|false")
-_CLEARING = tuple(f"{make}Memset{end}" for make in ("cuda", "hip") for end in ("", "Async"))
+_CLEARING = ("memset", *(f"{make}Memset{end}" for make in ("cuda", "hip") for end in ("", "Async")))
 _FREEING = tuple(f"{make}Free{end}" for make in ("cuda", "hip") for end in ("", "Async"))
 _STATEMENT_ENDS = (";", "{", "}")
 
@@ -48,10 +48,13 @@ def pointed_to(words: Sequence[str]) -> tuple[str, ...]:
 def is_cleared(launch: LaunchSite, words: Sequence[str]) -> bool:
     """Whether the launching function surely sets the array that it passes as `words` to zero, and does not name it from
     there to the launch, as another launch or a copy that writes it would."""
-    cleared, given = max((_last(launch, name, words) for name in _CLEARING), key=lambda found: found[0])
-    if len(given) < 2 or len(given[1]) != 1 or _ZERO.fullmatch(given[1][0]) is None:
-        return False
     body, end = launch.function.body, launch.position
+    cleared, given = max((_last(launch, name, words) for name in _CLEARING), key=lambda found: found[0])
+    made = [each for each in launch.function.assignments.get(" ".join(words), ()) if "calloc" in each.words]
+    if made and cleared < made[-1].position < end:
+        cleared = body.index("calloc", made[-1].position)
+    elif len(given) < 2 or len(given[1]) != 1 or _ZERO.fullmatch(given[1][0]) is None:
+        return False
     if words[-1] in body[matching(body, cleared + 1) : end] or _has_condition(body, cleared):
         return False
     return _surely_precedes(body, cleared, end)

@@ -14,8 +14,8 @@ _WITH_POINTERS = ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "hipLaunchK
 
 
 def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSite]:
-    """The launches of a kernel with `count` arguments: `kernel<<<grid, block>>>(...)`, functions that launch, and those
-    of OpenCL."""
+    """The launches of a kernel with `count` arguments: `kernel<<<grid, block>>>(...)`, functions that launch, those of
+    OpenCL, and calls of a kernel in C."""
     for function in program.functions:
         for at, word in enumerate(function.body):
             if word == kernel:
@@ -23,6 +23,8 @@ def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSi
             elif word == "hipLaunchKernelGGL" and function.body[at + 1 : at + 2] == ("(",):
                 yield from _by_call(function, at, kernel)
         yield from _by_pointers(program, function, kernel)
+        for at, given in function.calls(kernel) if program.is_plain and not function.is_device else ():
+            yield LaunchSite(function, at, (), (), (), tuple(map(tuple, given)))
     yield from opencl_launches.launches(program, kernel, count)
 
 

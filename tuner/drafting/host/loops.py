@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.classes import dataclass
+from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.drafting.host.uses import spelled
+from tuner.space.sources import tokens
 from tuner.space.sources.tokens import matching
 
 MOST_CALLERS = 3
@@ -49,7 +51,8 @@ class HostLoop:
         """The number of passes and the values of the variable, as expressions; empty if the header is another."""
         if not (name := self.variable):
             return "", ""
-        start, until, change = self._parts
+        (start, *_), (until, *_), changes = map(split_arguments, self._parts)
+        change = next((each for each in changes if name in each), [])
         first, step = " ".join(start[start.index("=") + 1 :]), "".join(change)
         limit = re.fullmatch(rf"{name} (< =|> =|! =|<|>) (.+)", " ".join(until))
         if limit is None:
@@ -69,12 +72,49 @@ class HostLoop:
         return "", ""
 
     def swaps(self) -> Iterator[tuple[str, str]]:
-        """The pairs of variables, or of members such as `g.now`, that its body exchanges."""
+        """The pairs of variables, of members such as `g.now`, or of elements such as `d[t & 1]`, that its body
+        exchanges."""
         body = re.sub(r" (?:\.|- >) (?=\w)", ".", " ".join(self.body))
         for one, other in re.findall(r"\bswap \( ([\w.]+) , ([\w.]+) \)", body):
             yield one, other
         for _, one, other in re.findall(r"\b(\w+) = ([\w.]+) ; \2 = ([\w.]+) ; \3 = \1 ;", body):
             yield one, other
+        yield from self._alternating()
+
+    def _alternating(self) -> Iterator[tuple[str, str]]:
+        """The pairs of elements of an array that change places in each pass, as `d[t & 1]` and `d[1 - (t & 1)]` do."""
+        found, body = dict[str, dict[str, tuple[str, int]]](), self.body
+        for at in (at for at, word in enumerate(body) if word == "[" and _NAME.fullmatch(body[at - 1])):
+            index = body[at + 1 : matching(body, at)]
+            if (parity := self._parity(index)) is not None:
+                found.setdefault(body[at - 1], {})["".join((body[at - 1], "[", *index, "]"))] = parity
+        for elements in found.values():
+            if len(elements) == 2 and len({base for base, _ in elements.values()}) == 1 == sum(
+                is_odd for _, is_odd in elements.values()
+            ):
+                first, second = elements
+                yield first, second
+
+    def _parity(self, words: Sequence[str], depth: int = 0) -> tuple[str, int] | None:
+        """A variable that is even in every other pass, and 1 if an index of two elements is its opposite; None for any
+        other index."""
+        text = _unwrapped(" ".join(words))
+        if depth > MOST_CALLERS or not text:
+            return None
+        if opposite := re.fullmatch(r"(?:1 - (?=\w+(?: % 2)?$|\()|! (?=\w+$|\()|1 \^ )(.+)|(.+) \^ 1", text):
+            inner = self._parity(tokens.words(opposite[1] or opposite[2]), depth + 1)
+            return inner and (inner[0], 1 - inner[1])
+        if counted := re.fullmatch(r"\(? ?(\w+)(?: \+ (\d+))? ?\)? (?:& 1|% 2)", text):
+            is_step = re.search(rf"\b{counted[1]} \+ \+|\+ \+ {counted[1]}\b", self._text)
+            return (f"{counted[1]} % 2", int(counted[2] or 0) % 2) if is_step else None
+        if re.search(rf"\b{text} \^ = 1\b|\b{text} = (?:1 - {text}|! {text}|{text} \^ 1)(?= [;,)]|$)", self._text):
+            return text, 0
+        assigned = [each for each in self.function.assignments.get(text, ()) if self.first <= each.position < self.last]
+        return self._parity(assigned[0].words, depth + 1) if len(assigned) == 1 else None
+
+    @property
+    def _text(self) -> str:
+        return " ".join((*self.header, ";", *self.body))
 
     def sets_members(self, name: str) -> bool:
         """Whether its body assigns to a member of a variable."""

@@ -132,7 +132,9 @@ def _of_initialiser(
     values, found = _initialiser(site, words), dict[str, str]()
     if len(values) > len(members):
         return {}  # braces of an inner array are left out
-    for member, value in zip(members, values, strict=False):
+    named = {each[1]: each[3:] for each in values if each[:1] == ["."] and each[2:3] == ["="]}  # {.dt = 0.5f}
+    pairs = [(member, named[member.name]) for member in members if member.name in named]
+    for member, value in pairs if named else zip(members, values, strict=False):
         is_list = bool(member.extents) or member.parameter.width > 1
         parts = _listed(value) if is_list else [value]
         if not parts:

@@ -47,7 +47,7 @@ class HostAssignment:
 @dataclass(frozen=True, eq=False)
 class HostFunction:
     """A function of host code: its parameters with their tokens, and the tokens of its body. The one without a name is
-    the file. `is_device`: it is marked for the device, perhaps also for the host."""
+    the file. `is_device`: it is marked for the device, perhaps also for the host, or belongs to a kernel in C."""
 
     name: str
     parameters: Mapping[str, tuple[str, ...]]
@@ -265,16 +265,18 @@ class HostProgram:
     numbers: the macros and constants that are whole numbers.
     reals: the tokens of the macros that are other numbers.
     sums: the tokens of the macros that are sums, products or shifts, perhaps with casts.
+    plain: the names that kernels in C read, such as those of their functions; empty for any other language.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], plain: Collection[str] = ()) -> None:
         code = "\n".join(map(without_comments, texts))
         self.reals = {name: (text,) for name, text in _REAL.findall(code)}
         self.sums = {name: tuple(words(text)) for name, text in _SUM.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
+        self.is_plain = bool(plain)
         every, macros = [word for word in words(code) if word != "#"], _as_built(code)
         self.functions = [
-            _function(name, parameters, _plain(expanded(body, macros, parameters)), prefix)
+            _function(name, parameters, _plain(expanded(body, macros, parameters)), name in plain or _is_device(prefix))
             for prefix, name, inner, _, body in definitions(every)
             for parameters in ({_parameter(part): tuple(part) for part in split(inner)},)
         ]
@@ -332,13 +334,17 @@ def _as_built(code: str) -> str:
 
 
 def _function(
-    name: str, parameters: Mapping[str, tuple[str, ...]], body: Sequence[str], prefix: Collection[str] = ()
+    name: str, parameters: Mapping[str, tuple[str, ...]], body: Sequence[str], is_device: bool = False
 ) -> HostFunction:
     depths, depth = list[int](), 0
     for word in body:
         depth += (word == "{") - (word == "}")
         depths.append(depth)
-    return HostFunction(name, parameters, tuple(body), tuple(depths), not _OF_DEVICES.isdisjoint(prefix))
+    return HostFunction(name, parameters, tuple(body), tuple(depths), is_device)
+
+
+def _is_device(prefix: Collection[str]) -> bool:
+    return not _OF_DEVICES.isdisjoint(prefix)
 
 
 def _plain(tokens: Sequence[str]) -> list[str]:

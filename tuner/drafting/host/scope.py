@@ -168,8 +168,9 @@ class HostScope:
             return self._length(function.removesuffix(".size"))
         if function.endswith((".size", ".numel")):
             return self._of_tensor(function, given)
-        if len(given) == 2 and function == "min":
-            parts = [self.polynomial(part, depth) for part in given]
+        if function == "min" and (len(given) == 2 or arguments[:1] in (["{"], ("{",))):
+            limits = given if len(given) == 2 else split_arguments(arguments[1:-1])
+            parts = [self.polynomial(part, depth) for part in limits]
             known = [part for part in parts if bare(part) and self.notes.is_clear(part)]
             return known[0] if len(known) == 1 else None  # the other is a limit of the device
         if len(given) == 1 and (function in ("ceil", "ceilf") or is_type_word(function)):

@@ -23,17 +23,25 @@ _REPOSITORY = (".git", ".hg", ".svn")
 _OF_TESTS = re.compile(r"(?i)(?:.*[-_.])?tests?(?:[-_.].*)?|test_?\w+")  # whose launches are small instances
 
 
-def texts(source: Path, folders: Sequence[Path], kernels: Collection[str], named: Sequence[Path] = ()) -> list[str]:
-    """The texts that may hold host code of these kernels; empty if none launches them. Files beside the source are
-    read if none are `named`, and if these do not launch them, those of its repository."""
+def texts(
+    source: Path,
+    folders: Sequence[Path],
+    kernels: Collection[str],
+    named: Sequence[Path] = (),
+    is_marked: bool = True,
+) -> list[str]:
+    """The texts that may hold host code of these kernels; empty if none launches them or, where they are not marked as
+    kernels, calls them. Files beside the source are read if none are `named`, and if these do not launch them, those of
+    its repository."""
     own = [file for each in (source, *named) for file in _with_headers(each, folders)]
     beside = [] if named else _beside([source.parent, *folders], own)
-    found = _launching(own, beside, folders, kernels)
-    return found if found or named else _launching(own, _of_repository(source, own, kernels), folders, kernels)
+    found = _launching(own, beside, folders, kernels, is_marked)
+    every = [] if found or named else _of_repository(source, own, kernels)
+    return _launching(own, every, folders, kernels, is_marked) if every else found
 
 
 def _launching(
-    own: Sequence[Path], beside: Sequence[Path], folders: Sequence[Path], kernels: Collection[str]
+    own: Sequence[Path], beside: Sequence[Path], folders: Sequence[Path], kernels: Collection[str], is_marked: bool
 ) -> list[str]:
     """The texts of a source's own files and of those files `beside` that launch these kernels, or call a function that
     does; empty if none does."""
@@ -51,6 +59,10 @@ def _launching(
                     files[each] = left.pop(each, "") or _read(each)
     found = [*dict.fromkeys(files.values())]
     launched = {*kernels, *(".".join(each) for text in found for each in _handles(text, kernels))}
+    if not is_marked:
+        every = (each for text in found if _mentions(text, kernels) for each in definitions(words(text)))
+        callers = (name for _, name, _, _, body in every if not {*kernels}.isdisjoint(body))
+        return found if any(name not in kernels for name in callers) else []
     return found if any(_mentions(text, launched) and _LAUNCHES.search(text) for text in found) else []
 
 

@@ -83,7 +83,7 @@ def _outside_of_launches(statement: Sequence[str]) -> list[str]:
 def spelled(tokens: Sequence[str]) -> str:
     """Tokens as somebody writes them, shortened if they are many."""
     text = re.sub(r"([|&<>]) \1(?= )", r"\1\1", " ".join(tokens))
-    text = re.sub(r"([+\-*/<>=!]) (?==)", r"\1", text)
+    text = re.sub(r"([+\-*/%&|^<>=!]) (?==)", r"\1", text)
     text = re.sub(r"(\w) ([+\-]) \2", r"\1\2\2", text)
     text = re.sub(r"([+\-]) \1 (\w)", r"\1\1\2", text)
     text = re.sub(r"(?<=[=(,<] )([-&*!]) (?=\w)", r"\1", text)
