@@ -89,6 +89,7 @@ class _Reader:
             for name, parameters, text in known
             if name in made and "..." not in parameters
         }
+        self._looked_at = {*self._macros, *(self._open & made)}
         self.made = made
         self.has_open_names = False
         self._letters = 0
@@ -99,8 +100,10 @@ class _Reader:
         self._letters += len(text)
         if depth > MOST_DEPTH or self._letters > MOST_LETTERS:
             raise _TooLong
+        if self._looked_at.isdisjoint(tokens):
+            return text
         while at < len(tokens):
-            made, last = self._made(tokens, at, depth)
+            made, last = self._made(tokens, at, depth) if tokens[at] in self._looked_at else (None, at)
             parts.append(tokens[at] if made is None else made)
             at = last + 1
         return "".join(parts)
@@ -108,8 +111,8 @@ class _Reader:
     def _made(self, tokens: Sequence[str], at: int, depth: int) -> tuple[str | None, int]:
         """What the macro at a position expands to, None if it stays, and where the macro ends."""
         macro = self._macros.get(tokens[at])
-        self.has_open_names |= tokens[at] in self._open and tokens[at] in self.made
         if macro is None:
+            self.has_open_names = True
             return None, at
         given, last = list[str](), at
         if macro.parameters is not None:

@@ -13,6 +13,8 @@ from tuner.space.sources.source_text import macro_names
 UNROLL_BY = "#define PRAGMA(text) _Pragma(#text) and #define UNROLL_BY(n) PRAGMA(GCC unroll n)"
 _REGISTERS = re.compile(r"--?maxrregcount\b=?(?:\{(\w+)\})?")
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+(\w+)(.*)")
+_PRAGMA_LINE = re.compile(r"#[ \t]*pragma\b((?:[^\n]*\\\n)*[^\n]*)")
+_DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)")
 _KNOWN_TO_GCC = {"omp", "GCC", "acc", "STDC", "pack", "push_macro", "pop_macro", "redefine_extname", "weak", "message"}
 
 
@@ -62,6 +64,9 @@ def unrolled(space: Space, codes: Sequence[str]) -> Iterator[MacroFault]:
 def _certain_pragma(code: str, name: str) -> tuple[str, str] | None:
     """The first word and the rest of a pragma with macro `name` that GCC ignores; None if none is certain to be
     reached."""
+    words = {word for line in _PRAGMA_LINE.findall(code) for word in re.findall(r"\w+", line)}
+    if words.isdisjoint({name, *_DEFINED.findall(code)}):
+        return None
     rest, depth = remainder(code, name, name), 0
     for line in rest.lines if rest is not None else ():
         depth += line.startswith("#if ") - (line == "#endif")

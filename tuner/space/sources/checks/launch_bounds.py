@@ -44,17 +44,14 @@ def faults(space: Space, prototype: Prototype, code: str) -> Iterator[MacroFault
         return
     known = space.parameters_behind(names)
     others, conditions = _related(space, frozenset(known))
-    scope = Scope(sizes={}, options={}, language="cuda", limits=_largest(space))
+    scope = space.operation.own(Scope(sizes={}, options={}, language="cuda", limits=_largest(space)))
     most = _THREADS[scope.limits.compute_capability]
-    for config in _combinations(space, [*others, *known]):
-        values = space.names(config, scope)
-        try:
-            per_block, least = threads.integer(values), blocks.integer(values)
-        except ExpressionError:
-            continue
-        if per_block > _THREADS_OF_A_BLOCK or per_block * least <= most:
-            continue
-        if space.satisfies(config, scope, conditions):
+    excessive = [*_excessive(space, scope, known, (threads, blocks), most)]
+    if not excessive:
+        return
+    tried = ((config, *asked) for config in _combinations(space, others) for asked in excessive)
+    for other, own, per_block, least in islice(tried, _MOST_COMBINATIONS):
+        if space.satisfies({**other, **own}, scope, conditions):
             message = (
                 f"__launch_bounds__ of {prototype.name} asks for {least} blocks of {per_block} threads per "
                 f"multiprocessor, which has at most {most} threads: the compiler ignores it, and does not limit "
@@ -62,6 +59,20 @@ def faults(space: Space, prototype: Prototype, code: str) -> Iterator[MacroFault
             )
             yield ("parameters", (space.parameters_behind(blocks.names) or known)[0]), message
             return
+
+
+def _excessive(
+    space: Space, scope: Scope, known: Sequence[str], bounds: tuple[Expression, Expression], most: int
+) -> Iterator[tuple[Mapping[str, Any], int, int]]:
+    """The values of the parameters `known` with more threads than `most`: threads per block, and blocks."""
+    for config in _combinations(space, known):
+        values = space.names(config, scope)
+        try:
+            per_block, least = (bound.integer(values) for bound in bounds)
+        except ExpressionError:
+            continue
+        if per_block <= _THREADS_OF_A_BLOCK and per_block * least > most:
+            yield config, per_block, least
 
 
 def _largest(space: Space) -> Limits:
