@@ -16,6 +16,20 @@ from tuner import paths
 from tuner.catalog import catalog
 from tuner.errors import RequestError
 from tuner.space.sources import rendering
+from tuner.space.values.python_function import PythonFunction
+
+JUDGED = """\
+title: An output that a function judges
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: n, dtype: int32}
+  derive: {right: {python: check.py:is_right}}
+  reference: {right: 1}
+kernel: fill
+parameters: {x: [1]}
+"""
 
 
 def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
@@ -26,6 +40,11 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
     for folder in ("spaces", "kernels"):
         shutil.copytree(ROOT / folder / "sgemm", here / folder / "sgemm")
     first = catalog.load(str(here / "spaces/sgemm/03_naive.yaml"))
+    (here / "own").mkdir()
+    (here / "own/fill.c").write_text("void fill(float *y, int n) {}\n")
+    (here / "own/check.py").write_text("def is_right(y):\n    return True\n")
+    (here / "own/fill.yaml").write_text(JUDGED)
+    catalog.load(str(here / "own/fill.yaml"))
     shutil.copytree(here, there)
     monkeypatch.setitem(
         sys.modules, "tuner.space.file.reader", None
@@ -34,6 +53,9 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
     second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
     assert second.sources == (there / "kernels/sgemm/03_naive.cu",)
     assert replace(second, steps=first.steps, files=first.files) == first
+    (function,) = catalog.load(str(there / "own/fill.yaml")).operation.python_functions
+    assert isinstance(function, PythonFunction)
+    assert function.file == there / "own/check.py"
     (there / "spaces/sgemm/operation.yaml").write_text("another")
     with pytest.raises(RequestError, match=r"reading it needs .*, which is not installed; pip install"):
         catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))

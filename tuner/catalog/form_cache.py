@@ -58,15 +58,17 @@ def _to_form(space: Space, folder: Path) -> bytes:
     def digests(files: Iterable[Path]) -> dict[str, str]:
         return {relative(file): paths.digest(snapshot.read(file)) for file in files}
 
-    data = launch_form.to_json(space)
-    data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
-    for part in launch_form.with_files(data):
-        part["file"] = relative(part["file"])
     sources, version = () if space.python_language else space.sources, None
     with contextlib.suppress(TunerError):  # a header is missing, which whoever reads the source reports
         headers = digests(file for source in sources for file in includes.files(source, space.include))
         version = {**asdict(Version.of(space)), "headers": headers}
-    return json.dumps({"files": digests((*space.files, *space.sources)), "space": data, "version": version}).encode()
+    form = {
+        "format": launch_form.VERSION,
+        "files": digests((*space.files, *space.sources)),
+        "space": launch_form.to_json(space, text_of=relative),
+        "version": version,
+    }
+    return json.dumps(form).encode()
 
 
 def _shipped_form(form: Path, folder: Path) -> Space | None:
@@ -91,19 +93,14 @@ def _from_form(content: bytes, folder: Path, with_version: bool = False) -> Spac
     changed since."""
     try:
         data: Any = json.loads(content)
-        space = data["space"]
-        if space["version"] != launch_form.VERSION:
+        if data["format"] != launch_form.VERSION:
             return None
         version = data["version"] if with_version else {"headers": {}}
         for file, digest in (*data["files"].items(), *version["headers"].items()):
             path = folder / file
             if _digest(path, snapshot.stamp(path)) != digest:
                 return None
-        for key in ("files", "include"):
-            space[key] = [os.path.normpath(folder / path) for path in space[key]]
-        for part in launch_form.with_files(space):
-            part["file"] = os.path.normpath(folder / part["file"])
-        loaded = launch_form.from_json(space)
+        loaded = launch_form.from_json(data["space"], lambda text: Path(os.path.normpath(folder / text)))
         if with_version:
             Version(str(version["code"]), str(version["signature"])).keep(loaded)
         return loaded

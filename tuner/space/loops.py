@@ -8,7 +8,7 @@ from typing import Any
 from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.quoting import shown
-from tuner.space.expressions import Expression, parse
+from tuner.space.expressions import Expression
 
 MOST_PASSES = 1_000_000  # of a loop variable; bounds the time that unrolling takes
 # The forms of `repeat:`, each with the number of its expressions; a list has any number.
@@ -120,24 +120,11 @@ def place(order: Order, number: int) -> tuple[int | str, ...]:
 
 
 def to_json(order: Order) -> list[Any]:
-    """`order` as JSON data that `from_json` reads back."""
+    """`order` as JSON data, for signatures and for commands."""
     return [part if isinstance(part, int) else _loop_data(part) for part in order]
-
-
-def from_json(data: Iterable[Any]) -> Order:
-    """The order that `to_json` wrote."""
-    return tuple(part if isinstance(part, int) else _loop(part) for part in data)
 
 
 def _loop_data(loop: Loop) -> dict[str, Any]:
     variables = [[name, v.form, [e.text for e in v.expressions]] for name, v in loop.variables]
     kept = {"flag": loop.flag, "most": loop.most} if loop.flag else {}
     return {"body": to_json(loop.body), "variables": variables, "swap": [list(pair) for pair in loop.swap], **kept}
-
-
-def _loop(data: Mapping[str, Any]) -> Loop:
-    variables = tuple(
-        (name, Values(form, tuple(parse(text) for text in texts))) for name, form, texts in data["variables"]
-    )
-    swap = tuple((first, other) for first, other in data["swap"])
-    return Loop(from_json(data["body"]), variables, swap, data.get("flag", ""), data.get("most", 1))

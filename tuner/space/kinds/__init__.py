@@ -26,8 +26,11 @@ def table() -> Mapping[str, type[Kind]]:
 
 
 @cache
-def _named(name: str) -> type[Kind]:
-    """The Kind class of this name. Its module has the same name, and a launch imports no other."""
+def named(name: str) -> type[Kind]:
+    """The Kind class of this name. Its module has the same name, and a launch imports no other.
+
+    Raises KeyError if there is no such kind.
+    """
     path = f"{__name__}.{name}"
     try:
         module = importlib.import_module(path)
@@ -49,7 +52,7 @@ def made(name: str, values: Mapping[str, Any]) -> Kind:
 
     Raises KeyError if there is no such kind.
     """
-    kind = _named(name)
+    kind = named(name)
     return kind(**{key: _expressions(v) if kind.keys[key].has_expressions else v for key, v in values.items()})
 
 
@@ -66,23 +69,12 @@ def settings(kind: Kind, scope: Scope) -> dict[str, Any]:
     return values
 
 
-def to_json(kind: Kind) -> dict[str, Any]:
-    """The kind as JSON data that `from_json` reads back."""
+def text(kind: Kind) -> str:
+    """The text that stands for the kind in a signature."""
     values = {field.name: getattr(kind, field.name) for field in fields(kind)}
     given = {name: value for name, value in values.items() if value != ()}  # so that older files keep their signatures
     texts = {name: [e.text for e in value] if isinstance(value, tuple) else value for name, value in given.items()}
-    return {"name": kind.name, "values": texts}
-
-
-def from_json(data: Mapping[str, Any]) -> Kind:
-    """The kind that `to_json` wrote."""
-    return made(data["name"], data["values"])
-
-
-def text(kind: Kind) -> str:
-    """The text that stands for the kind in a signature."""
-    data = to_json(kind)
-    return f"kind {data['name']} {sorted(data['values'].items())}"
+    return f"kind {kind.name} {sorted(texts.items())}"
 
 
 def _expressions(values: Any) -> tuple[Expression, ...]:
