@@ -27,7 +27,7 @@ from tuner.catalog import catalog
 from tuner.errors import TunerError
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.default import declared_or_first
@@ -73,10 +73,9 @@ def _compare(
     space, device = catalog.load(name), devices.open_device(device_id)
     scope = Scope(parsing.parse_size(size, space.operation), space.operation.options, device.language, device.limits)
     default = declared_or_first(space, scope)
-    rows = sorted(enumerate_space(space, scope).list)
-    random.Random(name).shuffle(rows)  # noqa: S311
-    drawn = [dict(zip(space.parameters, row, strict=True)) for row in rows[:count]]
-    configs = [default, *(config for config in drawn if config != default)]
+    valid = [*enumerated(space, scope).configs()]
+    random.Random(name).shuffle(valid)  # noqa: S311
+    configs = [default, *(config for config in valid[:count] if config != default)]
     sources = [render(Instance(space, config, scope))[0].source for config in configs]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         list(pool.map(functools.partial(_build, device.kind, device.architecture), sources))

@@ -28,7 +28,7 @@ from tuner.devices import Device
 from tuner.errors import TunerError
 from tuner.measure.benchmark import Bench
 from tuner.measure.process import warmth
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.instance import Instance
@@ -55,9 +55,9 @@ def main() -> None:
         parsing.parse_size(options.size, space.operation), space.operation.options, device.language, device.limits
     )
     rng = random.Random(options.seed)  # noqa: S311  # draws configurations and waits
-    rows = sorted(enumerate_space(space, scope).list)
-    rng.shuffle(rows)
-    candidates = [dict(zip(space.parameters, row, strict=True)) for row in rows[: 2 * options.count]]
+    valid = [*enumerated(space, scope).configs()]
+    rng.shuffle(valid)
+    candidates = valid[: 2 * options.count]
     sources = [render(Instance(space, config, scope))[0].source for config in candidates]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         works = list(pool.map(functools.partial(_builds, device.kind, device.architecture), sources))

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tuner import paths
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space.file import reader
 from tuner.space.scope import Limits, Scope
 
@@ -45,7 +45,7 @@ def main() -> None:
             start = time.perf_counter()
             space = reader.read(path)
             scope = Scope({"M": 1024, "N": 1024, "K": 1024, "batch": 1}, space.operation.options, "cuda", Limits())
-            size = enumerate_space(space, scope).size
+            size = enumerated(space, scope).valid
             print(f"{name}: {size} of {len(VALUES) ** 6} in {time.perf_counter() - start:.2f} s")
 
 

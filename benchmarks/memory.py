@@ -17,7 +17,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.children.forks import Forks
 from tuner.measure.benchmark import Bench
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space import parsing
 from tuner.space.scope import Scope
 
@@ -43,7 +43,7 @@ def main() -> None:
     if device.runs_in_process:
         device.isolation = Forks(begin=device.adopt)
     bench = Bench(device, space, scope)
-    valid = [dict(zip(space.parameters, c, strict=True)) for c in enumerate_space(space, scope).list]
+    valid = enumerated(space, scope).configs()
     for number, config in enumerate(itertools.islice(itertools.cycle(valid), options.configurations), 1):
         bench.measure(config, best=0.0 if number > 1 else None)
         if number % 100 == 0:

@@ -30,7 +30,7 @@ from tuner.measure.answers.referee import Referee
 from tuner.measure.benchmark import Bench
 from tuner.measure.timing.clock import NoConditions, Stopwatch, spread
 from tuner.measure.verify import input_sets
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space import parsing
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.default import first_valid
@@ -118,8 +118,8 @@ def compare(bench: Bench, rounds: int) -> str:
 def cost(bench: Bench, cache: ReferenceCache, count: int) -> str:
     """A line of the second table: the time for `count` configurations, and the shares of it."""
     device, bench_arrays = bench.device, bench.workbench
-    found = sorted(enumerate_space(bench.space, bench.scope).list)
-    configs = [dict(zip(bench.space.parameters, c, strict=True)) for c in found[:: max(1, len(found) // count)][:count]]
+    found = [*enumerated(bench.space, bench.scope).configs()]
+    configs = found[:: max(1, len(found) // count)][:count]
     spent = {"preparing": 0.0, "comparing": 0.0}
 
     def timed(name: str, work: Callable[[], None]) -> Callable[[], None]:

@@ -26,7 +26,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import STANDARD
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space import operation, parsing
 from tuner.space.answers import reference
 from tuner.space.config import Config
@@ -65,7 +65,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
 
     space, scope, _ = _problem(kernel, size)
     names = list(space.parameters)
-    valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
+    valid = {tuple(config.values()) for config in enumerated(space, scope).configs()}
     contents = operation.inputs(space.operation, scope)
     form = space.operation.reference
     assert isinstance(form, ExpressionReference)

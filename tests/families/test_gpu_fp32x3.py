@@ -12,7 +12,7 @@ import pytest
 import tuner
 from helpers.documents import TEXTS, blocks
 from tuner.devices import Device
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space.config import Config
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
@@ -175,8 +175,7 @@ DATA: dict[str, tuple[Pair, int | None]] = {  # and the route of each tile
 def configs(kernel: Any) -> Iterator[Config]:
     """One configuration of each tile, each order of warp groups, and each number of blocks that share the depth."""
     seen = set()
-    for values in sorted(enumerate_space(kernel.space, kernel.scope).list):
-        config = dict(zip(kernel.space.parameters, values, strict=True))
+    for config in enumerated(kernel.space, kernel.scope).configs():
         key = tuple(config[name] for name in ("block_m", "block_n", "in_turn", "together"))
         if key not in seen and (config["together"] == 1 or config["in_turn"] == config["block_m"] // 128):
             seen.add(key)

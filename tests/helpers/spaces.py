@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space import chosen_types, operation, parsing
 from tuner.space.computation import Operation
 from tuner.space.config import Config, Value
@@ -74,7 +74,7 @@ def scope_of(space: Space, device: Device, size: str | dict[str, int], **options
 def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
     """Up to `count` valid configurations, each with as many values, and pairs of values, as possible that none before
     has; fewer if nothing is new in the others."""
-    valid = sorted(enumerate_space(space, scope).list)
+    valid = sorted(tuple(config.values()) for config in enumerated(space, scope).configs())
     compared = random.Random(0).sample(valid, min(len(valid), MOST_COMPARED))
     new = {values: {*enumerate(values), *itertools.combinations(enumerate(values), 2)} for values in compared}
     chosen = list[Config]()

@@ -15,7 +15,7 @@ from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
 from tuner.errors import BuildError
 from tuner.measure.workbench import Workbench
-from tuner.search.enumeration import enumerate_space
+from tuner.search.enumeration import enumerated
 from tuner.space.config import Config, Value
 from tuner.space.instance import Instance
 from tuner.space.model import Space
@@ -91,7 +91,7 @@ def test_the_prompt_stage_compiles_with_its_sizes() -> None:
 def test_the_space_of_the_persistent_stage_is_large() -> None:
     space = catalog.load(PERSISTENT)
     scope = on(space, {"M": 1024, "N": 1024, "K": 1024, "batch": 1}, H200)
-    assert len(enumerate_space(space, scope).list) >= 5000
+    assert len(enumerated(space, scope)) >= 5000
 
 
 @pytest.mark.gpu

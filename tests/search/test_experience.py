@@ -56,7 +56,7 @@ def test_another_kind_that_was_nearly_as_fast_at_other_sizes_is_tried_early_and_
     pool = Pool({"x": list(range(40)), "fixed": [0, 1], "wide": [0, 1]}, itertools.product(range(40), (0, 1), (0, 1)))
 
     def log(best: int) -> Experience:  # `fixed` takes 7 % longer, `wide` 40 %
-        configs = [pool.config(row) for row in range(len(pool))]
+        configs = [*pool.configs()]
         times = [1 + abs(int(c["x"]) - best) / 100 + 0.07 * int(c["fixed"]) + 0.4 * int(c["wide"]) for c in configs]
         return Experience([*zip(configs, times, strict=True)], of_device=True)
 
@@ -86,7 +86,7 @@ def test_each_kind_is_tried_and_a_slow_one_once_also_while_its_first_result_is_o
             + sum(cost * int(row[name]) for cost, name in zip(costs, switches, strict=True))
         )
 
-    configs = [pool.config(row) for row in range(len(pool))]
+    configs = [*pool.configs()]
     log = Experience([(config, time_of(config, 20, (0.05, 0.02, 0.01))) for config in configs], of_device=True)
     asked: list[Config] = []
     with Search("optuna", pool, Budget(8), 3, Hints(experiences=[log])) as search:
@@ -113,7 +113,7 @@ def test_with_several_workers_no_configuration_is_asked_for_twice_and_the_budget
 
 
 def test_only_an_experience_that_predicts_the_first_results_and_is_hardly_beaten_by_them_is_asked_again() -> None:
-    slow = sorted((POOL.config(row) for row in range(len(POOL))), key=lambda config: time_of(config) or math.inf)
+    slow = sorted(POOL.configs(), key=lambda config: time_of(config) or math.inf)
     taken = []
     for turned, place in ((False, 20), (True, 20), (False, 300)):
         first = slow[place : place + 2 * PATIENCE]  # each slower than the one before it: none is an improvement

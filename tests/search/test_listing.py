@@ -8,7 +8,7 @@ import pytest
 
 from helpers.spaces import scope, space
 from tuner.errors import RequestError
-from tuner.search import enumeration, listing
+from tuner.search import listing
 from tuner.search.listing import listed
 from tuner.space.config import Value
 from tuner.space.model import Space
@@ -29,7 +29,7 @@ def made(restrictions: list[str] = RESTRICTIONS, total: str = "2 * a") -> Space:
 
 def configs(of: Space, at: Scope) -> list[dict[str, Value]]:
     pool = listed(of, at)
-    return [pool.config(row) for row in range(len(pool))]
+    return [*pool.configs()]
 
 
 def files() -> list[Path]:
@@ -38,7 +38,7 @@ def files() -> list[Path]:
 
 def test_a_kept_list_is_the_list_in_its_order_and_types(monkeypatch: pytest.MonkeyPatch) -> None:
     first = configs(made(), scope(4))
-    monkeypatch.setattr(enumeration, "enumerate_space", None)  # so that only the cache can give it
+    monkeypatch.setattr(listing, "enumerated", None)  # so that only the cache can give it
     again = configs(made(), scope(4))
     assert repr(again) == repr(first)
     assert [config for config in made().walk() if made().valid(config, scope(4))] == sorted(

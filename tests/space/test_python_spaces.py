@@ -27,7 +27,7 @@ PORTABLE = "GLOBAL float *y, GLOBAL const float *x, int n, float a"
 def valid(space: tuner.Space, n: int = 1000) -> list[tuple[Any, ...]]:
     """The values of the valid configurations, sorted."""
     pool = listed(space.model, on(space.model, {"n": n}, WIDEST))
-    return sorted(tuple(pool.config(row).values()) for row in range(len(pool)))
+    return sorted(tuple(config.values()) for config in pool.configs())
 
 
 def test_a_space_of_python_is_that_of_the_file_with_the_same_words(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_what_serves_many_sizes_is_left_of_a_pool_and_all_where_nothing_does(tmp
         space = catalog.load(file)
         scope = Scope({"n": 1000}, {}, host.language, host.limits)
         pool = size_independent(space, scope, listed(space, scope))
-        assert sorted(pool.config(row)["fixed"] for row in range(len(pool))) == sorted(left)
+        assert sorted(config["fixed"] for config in pool.configs()) == sorted(left)
         assert made_size_independent(space, scope, {"unroll": 2, "fixed": 1}) == {"unroll": 2, "fixed": left[1]}
 
 

@@ -99,7 +99,7 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
     ],
 )
 def test_what_explains_few_wrong_elements_is_named(element: str, advice: str) -> None:
-    futility, pool = Futility(POOL, {}, 2, arrays=["c"]), [POOL.config(row) for row in range(len(POOL))]
+    futility, pool = Futility(POOL, {}, 2, arrays=["c"]), [*POOL.configs()]
     (reason,) = filter(None, [futility.add(Trial(c, Outcome(failure="wrong result", log=element))) for c in pool])
     assert advice in reason
     assert ("role:" in reason) == ("role:" in advice)

@@ -37,8 +37,7 @@ def written(call: Call, space: Space, completed: Completed, folder: Path) -> Pat
         )
     names = "/".join(f"{{{name}}}" for name in call.parameters)  # in one name they could be too long
     pattern = folder / "sources" / names / f"kernel{LANGUAGES[call.language].suffix}"
-    for row in range(len(pool)):
-        config = pool.config(row)
+    for config in pool.configs():
         own = geometry.own(config, call)
         text = call.text if call.generator is None else script_functions.source(call.generator, own)
         file = Path(braces.filled(str(pattern), config))

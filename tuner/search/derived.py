@@ -22,7 +22,6 @@ class Derived:
     """
 
     def __init__(self, space: Space, scope: Scope) -> None:
-        self.order = list(space.parameters)
         self.constants: dict[str, Any] = {k: v for k, v in scope.names.items() if k not in space.parameters}
         self._evaluators: dict[str, Evaluator] = {}
         self._written_out: dict[str, ast.expr] = {}

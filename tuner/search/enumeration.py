@@ -1,202 +1,216 @@
-"""The valid configurations of a space at one size, enumerated by Kernel Tuner's Searchspace.
+"""The valid configurations of a space at one size, built up one parameter at a time.
 
-Kernel Tuner's solver is fast on text, but its semantics differ from ours. It supports neither strings nor conditional
-expressions, and ignores divisions by zero. It pattern-matches simple comparisons into special constraints, some of them
-wrongly: for `a < a` with `a >= b`, or `a <= b % a`, it returns configurations that violate them.
+Prefixes, which have values for the first parameters, are extended by every value of the next one. A restriction removes
+a prefix as soon as the bounds of the other parameters show that no extension can satisfy it. If more than MOST_PREFIXES
+would remain, a random part of them is extended. Each valid configuration is equally likely to be in the result,
+which is then a sample.
 
-So the solver only receives text generated from our checked tree: numbers, parameters under neutral names, arithmetic
-and comparisons. That text cannot divide by zero, and matches none of the patterns, so the solver evaluates it
-literally. Our evaluator filters the solver's output by the remaining restrictions.
+Kernel Tuner's solver is not used. It has other semantics than our evaluator: no strings, no conditional expressions,
+divisions by zero that count as false, and for `a < a` with `a >= b` configurations that violate it.
 """
 
+from __future__ import annotations
+
 import ast
-import contextlib
-import itertools
 import math
-import random
-from collections.abc import Mapping
-from operator import itemgetter
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from kernel_tuner.searchspace import Searchspace
+import numpy as np
+from numpy.typing import NDArray
 
-from tuner.errors import ExpressionError
+from tuner.classes import dataclass
+from tuner.errors import ExpressionError, SpaceError
+from tuner.search import intervals
 from tuner.search.derived import Derived, holds
+from tuner.search.pool import Pool, type_of_positions
 from tuner.space.config import Value
 from tuner.space.default import no_configuration
-from tuner.space.expressions.evaluator import evaluator_of, names_in
-from tuner.space.expressions.rewriting import divisors, substitute
+from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
+from tuner.space.expressions.rewriting import substitute
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
-MAX_COMBINATIONS = 10**8
-MAX_CONFIGURATIONS = 4_000_000  # a longer list takes gigabytes
-_SAMPLE = 4_000  # random combinations for an estimate of how many the solver would list
-_SAMPLED_ABOVE = 5_000_000  # combinations; a shorter list always fits into memory
-_MAX_THREADS = 2**62  # no limit: the space's restrictions bound the threads per block
-_MAX_TRIED = 100_000  # combinations evaluated to prove that a divisor is never zero
-_PLAIN = (
-    ast.Compare, ast.BinOp, ast.BoolOp, ast.Name, ast.Tuple, ast.List,
-    ast.operator, ast.cmpop, ast.boolop, ast.expr_context, ast.USub,
-)  # fmt: skip
+MOST_PREFIXES = 4_000_000  # at any time: some hundred MB, and seconds for each restriction
+MOST_DRAWN = 200_000  # configurations of a sample
+SEEDS = 3  # at most so many samples are drawn, until one has a valid configuration
+
+Rows = NDArray[np.integer]  # positions of values, one column for each parameter
 
 
-def enumerate_space(space: Space, scope: Scope) -> Searchspace:
-    """Every valid configuration of `space`: its values in the order of the parameters, which get neutral names.
+@dataclass(frozen=True)
+class _Condition:
+    """A restriction, its evaluator, and the parameters on which it depends.
 
-    The space should be listable (see `is_listable`); otherwise this may take hours, or all memory. Raises
-    NoConfiguration if none is valid. Raises ExpressionError, naming the restriction, if one has no value (a division by
-    zero) for a configuration that all others accept.
+    `tree` is the restriction with derived values replaced by their expressions; None if it would be too large.
+    """
+
+    restriction: Restriction
+    evaluator: Evaluator
+    parameters: tuple[str, ...]
+    tree: ast.expr | None
+
+
+def enumerated(space: Space, scope: Scope) -> Pool:
+    """The valid configurations of `space` in the order of the declared values, or a random sample if they are too many
+    to list.
+
+    The same space and scope give the same sample. Raises NoConfiguration if no configuration is valid, and SpaceError
+    if the samples contain no valid one. Raises ExpressionError, which names the restriction, if a restriction has no
+    value for a configuration that all other restrictions accept.
     """
     derived = Derived(space, scope)
-    texts, filters = _texts_and_filters(space, scope, derived)
-    # Neutral names, because Kernel Tuner treats some names (block_size_x) specially.
-    parameters = {_neutral(i): list(declared) for i, declared in enumerate(space.parameters.values())}
-    try:
-        searchspace = Searchspace(parameters, texts, _MAX_THREADS)
-    except IndexError:  # the solver raises it if a parameter has no value left
-        raise no_configuration(space, scope) from None
-    configurations = _filtered(searchspace.list, filters, derived)
-    if not configurations:
-        raise no_configuration(space, scope)
-    if filters:
-        entries = {str(i): dict(zip(parameters, c, strict=True)) for i, c in enumerate(configurations)}
-        searchspace = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": entries})
-    return searchspace
+    checks = _checks(space, scope, derived)
+    for seed in range(SEEDS):
+        prefixes = _Prefixes(space.parameters, derived, np.random.default_rng(seed))
+        prefixes.extend(_order(space.parameters, checks), checks)
+        if len(prefixes.rows):
+            return prefixes.pool()
+        if not prefixes.is_sample:
+            raise no_configuration(space, scope)
+    raise SpaceError(
+        f"{space.name}: restrictions: so few of {math.prod(map(len, space.parameters.values())):.1e} combinations are "
+        "valid that none was drawn; declare fewer values, or split restrictions that read many parameters"
+    )
 
 
-def is_listable(space: Space, scope: Scope) -> bool:
-    """Whether the solver can list the valid configurations in seconds, and in memory.
-
-    Their number is estimated from a random sample of all combinations. Only the restrictions that the solver applies
-    count. Raises NoConfiguration if a restriction that reads no parameter is false.
-    """
-    combinations = math.prod(len(values) for values in space.parameters.values())
-    if combinations <= _SAMPLED_ABOVE or combinations > MAX_COMBINATIONS:
-        return combinations <= _SAMPLED_ABOVE
-    _, filters = _texts_and_filters(space, scope, Derived(space, scope))
-    solved = [restriction for restriction in space.restrictions if restriction not in [each for each, _ in filters]]
-    draw = random.Random(0)  # noqa: S311
-    accepted = 0
-    for _ in range(_SAMPLE):
-        names = space.names({name: draw.choice(values) for name, values in space.parameters.items()}, scope)
-        with contextlib.suppress(ExpressionError):
-            accepted += all(restriction.that.evaluate(names) for restriction in solved)
-    return combinations * accepted // _SAMPLE <= MAX_CONFIGURATIONS
-
-
-def _texts_and_filters(
-    space: Space, scope: Scope, derived: Derived
-) -> tuple[list[str], list[tuple[Restriction, ast.expr]]]:
-    """The restrictions as text for the solver, and those that it cannot apply, with their trees.
-
-    Raises NoConfiguration if a restriction that reads no parameter is false.
-    """
-    texts: list[str] = []
-    filters: list[tuple[Restriction, ast.expr]] = []
+def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Condition]:
+    """The restrictions that depend on parameters. Raises NoConfiguration if another one is false."""
+    checks = []
     for restriction in space.restrictions:
         tree = substitute(restriction.that.tree, derived.constants)
-        if not names_in(tree):
-            if not holds(restriction, evaluator_of(tree), {}):
-                raise no_configuration(space, scope)
-        elif (text := _kernel_tuner_text(derived.written_out(tree), space.parameters)) is not None:
-            texts.append(text)
-        else:
-            filters.append((restriction, tree))
-    return texts, filters
+        if names_in(tree):
+            depends_on = derived.parameters(tree)
+            names = tuple(name for name in space.parameters if name in depends_on)
+            checks.append(_Condition(restriction, evaluator_of(tree), names, derived.written_out(tree)))
+        elif not holds(restriction, evaluator_of(tree), {}):
+            raise no_configuration(space, scope)
+    return checks
 
 
-def _kernel_tuner_text(tree: ast.expr | None, parameters: Mapping[str, tuple[Value, ...]]) -> str | None:
-    """`tree` as text for Kernel Tuner; None if Kernel Tuner might evaluate the text differently."""
-    tree = tree and _Rewrite().visit(tree)
-    if not isinstance(tree, ast.Compare | ast.BoolOp) or not all(map(_is_plain, ast.walk(tree))):
-        return None
-    if not all(isinstance(v, int | float) for name in names_in(tree) for v in parameters[name]):
-        return None
-    if any(_may_be_zero(divisor, parameters) for divisor in divisors(tree)):
-        return None
-    neutral = {name: ast.Name(_neutral(i)) for i, name in enumerate(parameters)}
-    return f"1 == 1 and ({ast.unparse(substitute(tree, neutral))})"  # the extra comparison defeats the pattern matching
+def _order(parameters: Mapping[str, Sequence[Value]], checks: Iterable[_Condition]) -> list[str]:
+    """The parameters in an order in which restrictions can be evaluated early.
 
-
-def _is_plain(node: ast.AST) -> bool:
-    """Whether Kernel Tuner evaluates `node` as we do. Powers are excluded: it does not bound them."""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub)
-    if isinstance(node, ast.Compare):  # the solver fails with a TypeError if the right side of `in` is a number
-        pairs = zip(node.ops, node.comparators, strict=True)
-        return all(isinstance(b, ast.Tuple | ast.List) for op, b in pairs if isinstance(op, ast.In | ast.NotIn))
-    return isinstance(node, _PLAIN) and not isinstance(node, ast.Pow | ast.MatMult)
-
-
-def _neutral(position: int) -> str:
-    return f"p{position}"
-
-
-class _Rewrite(ast.NodeTransformer):
-    """Replace ceil_div and round_up by arithmetic, in a copy, because checked trees are shared."""
-
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
-            a, b = (self.visit(argument) for argument in node.args)
-            quotient = ast.UnaryOp(ast.USub(), ast.BinOp(ast.UnaryOp(ast.USub(), a), ast.FloorDiv(), b))
-            if node.func.id == "ceil_div":
-                return quotient
-            if node.func.id == "round_up":
-                return ast.BinOp(quotient, ast.Mult(), b)
-        fields = {name: list(field) if isinstance(field, list) else field for name, field in ast.iter_fields(node)}
-        return self.generic_visit(type(node)(**fields))
-
-
-def _may_be_zero(divisor: ast.expr, parameters: Mapping[str, tuple[Value, ...]]) -> bool:
-    """Whether some combination of declared values makes `divisor` zero. Also True if there are too many to try."""
-    names = sorted(names_in(divisor))
-    combinations = itertools.product(*(parameters[name] for name in names))
-    value_of = evaluator_of(divisor)
-    for number, values in enumerate(combinations):
-        if number >= _MAX_TRIED:
-            return True
-        try:
-            if value_of(dict(zip(names, values, strict=True))) == 0:
-                return True
-        except (ExpressionError, ArithmeticError, TypeError, ValueError):
-            return True
-    return False
-
-
-def _filtered(
-    configurations: list[tuple[Value, ...]], filters: list[tuple[Restriction, ast.expr]], derived: Derived
-) -> list[tuple[Value, ...]]:
-    """The configurations that satisfy every filter.
-
-    A filter is evaluated once per distinct combination of the parameters that it depends on. If it has no value for a
-    configuration (a division by zero), that is an error only if all other filters accept the configuration.
+    Each step adds the missing parameters of one restriction: the one whose missing parameters have the fewest
+    combinations of values.
     """
-    undecided: dict[tuple[Value, ...], ExpressionError] = {}
-    for restriction, tree in filters:
-        depends_on, substituted = derived.parameters(tree), evaluator_of(tree)
-        names = [name for name in derived.order if name in depends_on]
-        pick = itemgetter(*(derived.order.index(name) for name in names))
-        verdicts: dict[Any, bool | ExpressionError] = {}
-        accepted = []
-        for configuration in configurations:
-            part = pick(configuration)
-            verdict = verdicts.get(part)
-            if verdict is None:
-                values = dict(zip(names, part if len(names) > 1 else (part,), strict=True))
-                try:
-                    verdict = holds(restriction, substituted, derived.names(values))
-                except ExpressionError as error:
-                    verdict = error
-                verdicts[part] = verdict
-            if isinstance(verdict, ExpressionError):
-                undecided.setdefault(configuration, verdict)
-            if verdict:  # an ExpressionError is true, too: a later filter may reject the configuration
-                accepted.append(configuration)
-        configurations = accepted
-    for configuration in configurations if undecided else []:
-        if configuration in undecided:
-            raise undecided[configuration]
-    return configurations
+    order: list[str] = []
+    open_checks = [check.parameters for check in checks]
+
+    def missing(names: Sequence[str]) -> list[str]:
+        return [name for name in names if name not in order]
+
+    while open_checks := [names for names in open_checks if missing(names)]:
+        order += missing(min(open_checks, key=lambda names: math.prod(len(parameters[n]) for n in missing(names))))
+    return order + missing([*parameters])
+
+
+class _Prefixes:
+    """Prefixes as rows, one column for each parameter in the order in which they were added."""
+
+    def __init__(
+        self, parameters: Mapping[str, Sequence[Value]], derived: Derived, random: np.random.Generator
+    ) -> None:
+        self._parameters, self._derived, self._random = parameters, derived, random
+        self.rows: Rows = np.zeros((1, 0), type_of_positions(parameters))
+        self.is_sample = False
+        self._order: list[str] = []
+        self._share = 1.0  # the number of rows, divided by the number that there would be without sampling
+        self._undecided: list[tuple[_Condition, dict[tuple[int, ...], ExpressionError]]] = []
+
+    def extend(self, order: Iterable[str], checks: Iterable[_Condition]) -> None:
+        """Add the parameters in this order, and remove prefixes that violate one of the `checks`."""
+        waiting, names = list(checks), list(order)
+        for done, name in enumerate(names):
+            counts = [len(self._parameters[each]) for each in names[done:]]
+            if not waiting and len(self.rows) * math.prod(counts) > MOST_PREFIXES:
+                self._complete(names[done:], counts)
+                break
+            count = counts[0]
+            self._keep(max(1, MOST_PREFIXES // count))
+            self._order.append(name)
+            values = np.tile(np.arange(count, dtype=self.rows.dtype), len(self.rows))
+            self.rows = np.column_stack([np.repeat(self.rows, count, axis=0), values])
+            ready = [check for check in waiting if set(check.parameters) <= set(self._order)]
+            waiting = [check for check in waiting if check not in ready]
+            for check in ready:
+                self._apply(check)
+            for check in waiting:
+                if name in check.parameters and check.tree is not None:
+                    self._remove_hopeless(check, check.tree)
+        self._raise_undecided()
+
+    def _complete(self, names: Sequence[str], counts: Sequence[int]) -> None:
+        """Give random prefixes random values of the other parameters, which no restriction reads."""
+        wanted = len(self.rows) * math.prod(counts)
+        chosen = self.rows[self._random.integers(len(self.rows), size=MOST_DRAWN)]
+        values = [self._random.integers(count, size=MOST_DRAWN, dtype=self.rows.dtype) for count in counts]
+        self.rows, _ = _distinct(np.column_stack([chosen, *values]))
+        self._order += names
+        self._share *= len(self.rows) / wanted
+        self.is_sample = True
+
+    def _keep(self, most: int) -> None:
+        """Keep at most `most` random rows."""
+        if len(self.rows) > most:
+            self._share *= most / len(self.rows)
+            self.is_sample = True
+            self.rows = self.rows[np.sort(self._random.choice(len(self.rows), most, replace=False))]
+
+    def _apply(self, check: _Condition) -> None:
+        """Remove the prefixes that violate a restriction.
+
+        The restriction is evaluated once for each combination of its parameters' values. If it has no value for a
+        prefix, the prefix stays, because another restriction may remove it.
+        """
+        columns = [self._order.index(name) for name in check.parameters]
+        combinations, which = _distinct(self.rows[:, columns])
+        accepted = np.ones(len(combinations), bool)
+        undecided: dict[tuple[int, ...], ExpressionError] = {}
+        for number, positions in enumerate(combinations.tolist()):
+            values = {name: self._parameters[name][p] for name, p in zip(check.parameters, positions, strict=True)}
+            try:
+                accepted[number] = holds(check.restriction, check.evaluator, self._derived.names(values))
+            except ExpressionError as error:
+                undecided[tuple(positions)] = error
+        if undecided:
+            self._undecided.append((check, undecided))
+        self.rows = self.rows[accepted[which]]
+
+    def _remove_hopeless(self, check: _Condition, tree: ast.expr) -> None:
+        """Remove the prefixes for which no values of the other parameters satisfy a restriction."""
+        bounds: dict[str, intervals.Interval] = {}
+        for name in check.parameters:
+            values = self._parameters[name]
+            bounds[name] = intervals.of_values(values)
+            if name in self._order and np.isfinite(bounds[name]).all():
+                column = np.array(values, float)[self.rows[:, self._order.index(name)]]
+                bounds[name] = column, column
+        may_hold = intervals.may_hold(tree, bounds)
+        self.rows = self.rows[np.broadcast_to(may_hold, len(self.rows))]
+
+    def _raise_undecided(self) -> None:
+        """Raise the error of a restriction that has no value for one of the remaining rows."""
+        for check, undecided in self._undecided:
+            columns = [self._order.index(name) for name in check.parameters]
+            combinations, _ = _distinct(self.rows[:, columns])
+            for positions in map(tuple, combinations.tolist()):
+                if positions in undecided:
+                    raise undecided[positions]
+
+    def pool(self) -> Pool:
+        """The rows, sorted by the parameters in their order."""
+        valid = math.ceil(len(self.rows) / self._share)
+        if self.is_sample:
+            self._keep(MOST_DRAWN)
+        rows = self.rows[:, [self._order.index(name) for name in self._parameters]]
+        rows = rows[np.lexsort(rows.T[::-1])] if rows.shape[1] else rows
+        return Pool.of_rows(self._parameters, rows, valid if self.is_sample else None)
+
+
+def _distinct(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
+    """The distinct rows, and for each row its position among them."""
+    if not rows.shape[1]:
+        return rows[:1], np.zeros(len(rows), np.intp)
+    whole = np.dtype((np.void, rows.itemsize * rows.shape[1]))  # a row as one element
+    _, first, which = np.unique(np.ascontiguousarray(rows).view(whole), return_index=True, return_inverse=True)
+    return rows[first], which.reshape(-1)

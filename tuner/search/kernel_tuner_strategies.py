@@ -148,7 +148,7 @@ class KernelTunerStrategy(Proposer):
     def _body(self) -> None:
         """The strategy's thread: run the strategy again as long as it finds new configurations."""
         try:
-            configurations = {str(row): self.pool.config(row) for row in range(len(self.pool))}
+            configurations = {str(row): config for row, config in enumerate(self.pool.configs())}
             parameters = dict(self._options["tune_params"])
             space = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": configurations})
             before = -1

@@ -1,8 +1,6 @@
 """The valid configurations of a space as a pool. Once listed or drawn, they are cached on disk."""
 
 import contextlib
-import functools
-import importlib.metadata
 import io
 import logging
 import time
@@ -12,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tuner import paths
-from tuner.search import drawing
+from tuner.search.enumeration import enumerated
 from tuner.search.pool import Pool
 from tuner.space.default import check_launchable
 from tuner.space.model import Space
@@ -20,7 +18,7 @@ from tuner.space.scope import Scope
 from tuner.version import VERSION
 
 logger = logging.getLogger(__name__)
-FORMAT = 2  # of the cached lists
+FORMAT = 3  # of the cached lists
 MOST_LISTS = 64  # in the cache
 MOST_BYTES = 1 << 25  # of a cached list
 
@@ -28,8 +26,7 @@ MOST_BYTES = 1 << 25  # of a cached list
 def listed(space: Space, scope: Scope) -> Pool:
     """Every valid configuration, or a random sample if they are too many to list.
 
-    Raises NoConfiguration if none is valid or can be launched, and the other errors of `enumerate_space` and
-    `drawing.draw`.
+    Raises NoConfiguration if none is valid or can be launched, and the other errors of `enumerated`.
     """
     check_launchable(space, scope)
     file = _file(space, scope)
@@ -37,14 +34,8 @@ def listed(space: Space, scope: Scope) -> Pool:
     if pool is not None:
         logger.debug("%s: %d valid configurations, from the cache", space.name, len(pool))
         return pool
-    from tuner.search import enumeration  # Kernel Tuner takes long to import
-
     began = time.perf_counter()
-    if enumeration.is_listable(space, scope):
-        pool = Pool(space.parameters, enumeration.enumerate_space(space, scope).list)
-    else:
-        found = drawing.draw(space, scope)
-        pool = Pool.of_rows(space.parameters, found.rows, found.valid if found.is_sample else None)
+    pool = enumerated(space, scope)
     logger.debug("%s: %d valid configurations, listed in %.3f s", space.name, len(pool), time.perf_counter() - began)
     if file is not None:
         _store(file, pool)
@@ -58,20 +49,11 @@ def counted(space: Space, scope: Scope) -> int | None:
     return None if pool is None or pool.is_sample else pool.valid
 
 
-def is_likely_cached(space: Space) -> bool:
-    """Whether the cache has a list of this space, at whatever size."""
-    return not _asks_python(space) and any(folder().glob(f"{_beginning(space)}*"))
-
-
 def _file(space: Space, scope: Scope) -> Path | None:
     """The file of the list; None if a function of Python decides, whose text does not say what it does."""
-    if _asks_python(space):
+    if any(restriction.that.is_python for restriction in space.restrictions):
         return None
-    return folder() / f"{_beginning(space)}{paths.digest(*_conditions(space, scope))}"
-
-
-def _asks_python(space: Space) -> bool:
-    return any(restriction.that.is_python for restriction in space.restrictions)
+    return folder() / paths.digest(*_conditions(space, scope))
 
 
 def folder() -> Path:
@@ -79,25 +61,16 @@ def folder() -> Path:
     return paths.private(paths.cache() / "configurations")
 
 
-def _beginning(space: Space) -> str:
-    return f"{paths.digest(space.name)[:16]}-"
-
-
 def _conditions(space: Space, scope: Scope) -> list[str]:
     """Everything that determines which configurations are valid, and their order: the cache key."""
     expressions = [*(r.that for r in space.restrictions), *space.derived.values()]
     used = frozenset().union(*(expression.names for expression in expressions))
     return [
-        f"{FORMAT} {VERSION} {_kernel_tuner_version()}",
+        f"{FORMAT} {VERSION}",
         repr(list(space.parameters.items())),
         repr([expression.text for expression in expressions] + list(space.derived)),
         repr(sorted((name, value) for name, value in scope.names.items() if name in used)),
     ]
-
-
-@functools.cache
-def _kernel_tuner_version() -> str:
-    return importlib.metadata.version("kernel_tuner")
 
 
 def _read(file: Path, space: Space) -> Pool | None:

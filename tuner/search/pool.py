@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 MOST_CODE = 2**62  # a configuration is encoded in a 64-bit integer
 SAMPLE = 2000  # rows that a farthest-point design chooses from
+
+
+def type_of_positions(parameters: Mapping[str, Sequence[Value]]) -> type[np.unsignedinteger]:
+    """The type of the elements of `Pool.rows`."""
+    return np.uint16 if max(map(len, parameters.values()), default=0) <= 2**16 else np.uint32
 
 
 class _Step(NamedTuple):
@@ -44,7 +49,7 @@ class Pool:
         Raises ValueError for an empty list, a duplicate configuration, or a value that its parameter does not have.
         """
         table = list(configurations)
-        dtype = np.uint16 if max(map(len, parameters.values()), default=0) <= 2**16 else np.uint32
+        dtype = type_of_positions(parameters)
         rows = np.empty((len(table), len(parameters)), dtype=dtype)
         for column, (name, values) in enumerate(parameters.items()):
             positions = {value: position for position, value in enumerate(values)}
@@ -120,6 +125,10 @@ class Pool:
     def config(self, row: int) -> Config:
         """The configuration at `row`."""
         return {n: v[p] for n, v, p in zip(self.names, self.values, self.rows[row].tolist(), strict=True)}
+
+    def configs(self) -> Iterator[Config]:
+        """All configurations, by row."""
+        return map(self.config, range(len(self)))
 
     def find(self, config: Mapping[str, object]) -> int | None:
         """The row of `config`; None if it is not in the pool."""

@@ -19,7 +19,7 @@ from tuner.errors import RequestError
 from tuner.measure.process.task import announce
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
-from tuner.search.listing import is_likely_cached, listed
+from tuner.search.listing import listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
 from tuner.space import identity, snapshot
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Optuna, SciPy and Kernel Tuner take a second or more to import. A thread imports them while workers open devices.
+# Optuna and SciPy take a second or more to import. A thread imports them while workers open devices.
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.posterior")
-SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 NOT_KEPT = "so this run is not stored, and no later run continues it"
 NOT_VERIFIED = "reference: none: no output is compared, so the results are not verified"
 # With a budget of time, the finals should be over so many seconds after the search. Where other programs disturb the
@@ -164,7 +163,7 @@ def explored(
     for problem in stored_ceilings.problems:
         crews.noted(problem)
     progress.begun(f"opening {request.cluster or ' and '.join(checked.device_ids)}")
-    imports = _slow_imports(space, request.strategy, budget)
+    imports = [*SLOW_IMPORTS, *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(request.strategy, budget) else [])]
     with _imported_ahead(imports), crews.on(task, checked.device_ids, request.cluster) as crew:
         if request.cluster is not None:  # whose machines may have taken long to come
             began = time.monotonic()
@@ -222,15 +221,6 @@ def _of_file(space: Space, noted: Callable[[str], None]) -> Iterator[str]:
     if space.operation.reference.kind == "none":
         noted(NOT_VERIFIED)
         yield NOT_VERIFIED
-
-
-def _slow_imports(space: Space, strategy: str | None, budget: Budget) -> list[str]:
-    """The modules to import ahead of time, in the order in which they are needed."""
-    return [
-        *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),  # needed first: builds wait for the list
-        *SLOW_IMPORTS,
-        *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(strategy, budget) else []),
-    ]
 
 
 def _ledger(checked: CheckedRequest, crew: Crew, signature: str, noted: Callable[[str], None]) -> Ledger:

@@ -19,6 +19,7 @@ from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, TargetDevice
 from tuner.exchange.interop.truths import names_of_truths, truths_differ
 from tuner.quoting import quoted, shown
+from tuner.search.enumeration import enumerated
 from tuner.space.config import Value
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
@@ -66,8 +67,6 @@ def cache(problem: Problem, trials: Trials) -> tuple[Recording, list[str]]:
 
 def _others(problem: Problem, trials: Trials) -> tuple[dict[Row, Entry], list[str]]:
     """The entries of combinations that are no configurations, and notes about a cache with which a simulation fails."""
-    from tuner.search.enumeration import enumerate_space  # imports Kernel Tuner, which `tune import` skips
-
     space, measured = problem.space, trials.recording.entries
     combinations = math.prod(map(len, space.parameters.values()))
     if combinations > MOST_COMBINATIONS:
@@ -76,7 +75,7 @@ def _others(problem: Problem, trials: Trials) -> tuple[dict[Row, Entry], list[st
             "with a trial; give Kernel Tuner `restrictions` that allow no others, or its simulation fails"
         ]
     try:
-        valid = set(enumerate_space(space, _scope(problem, trials)).list)
+        valid = {tuple(config.values()) for config in enumerated(space, _scope(problem, trials)).configs()}
     except NoConfiguration:
         valid = set()
     unmeasured = set() if _is_complete(problem, trials) else valid - measured.keys()

@@ -7,8 +7,6 @@ from typing import Any
 from tuner.errors import ExpressionError
 from tuner.space.expressions.evaluator import names_in, walk
 
-_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
-
 
 def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
     """`tree` with each name in `values` replaced by its value, a constant or another checked tree.
@@ -63,12 +61,3 @@ def _simplify(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
 def _is_bool(tree: ast.expr) -> bool:
     """Whether the value of `tree` is always True or False."""
     return isinstance(tree, ast.Compare) or (isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not))
-
-
-def divisors(tree: ast.expr) -> list[ast.expr]:
-    """Every divisor in `tree`, including the second arguments of ceil_div and round_up."""
-    parts = [node.right for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ceil_div", "round_up"):
-            parts += node.args[1:2]
-    return parts
