@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device, forking
+from tuner.devices import Build, Device, DeviceInfo, forking
 from tuner.devices.builds import bundles
 from tuner.devices.builds.bundles import ExportedBuild
 from tuner.errors import RequestError
@@ -142,7 +142,7 @@ def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
     return {b.source: Build(b.binary, entries=b.entries, needs=b.needs) for build in builds for b in build.binaries}
 
 
-def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
+def find(space: Space, scope: Scope, device: Device | DeviceInfo, results: Path | None = None) -> Candidate:
     """The best candidate for a problem, without building it. Its notes report unreadable lines and a stale record."""
     return Store.of(space, results).look_up(Query.of(space, scope, device))
 

@@ -1,34 +1,21 @@
 """`tune run`: launch a looked-up configuration on random data, verify it, and time it against the vendor library."""
 
-import functools
-import time
+import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.classes import dataclass
-from tuner.devices import Device
-from tuner.devices.ceilings import Ceilings
-from tuner.errors import DeviceError, TrialError, WorkerDied
+from tuner.errors import TrialError, WorkerDied
 from tuner.launch import launcher
-from tuner.launch.kernel import Kernel
-from tuner.measure import turns
-from tuner.measure.anchors import Anchors
-from tuner.measure.floor import Floor
-from tuner.measure.process import replies
+from tuner.measure.process import scratch
 from tuner.measure.process.attempts import with_retries
-from tuner.measure.process.channel import Process
-from tuner.measure.process.task import announce, explained, uncomputed
-from tuner.measure.results import Final, rejection
-from tuner.measure.timing.clock import Stopwatch, interleave
-from tuner.measure.workbench import Workbench
-from tuner.space import launch_form, snapshot
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.process.task import Task, announce
+from tuner.measure.results import Finals, Outcome, rejection
 from tuner.space.chosen import Chosen
-from tuner.space.instance import Instance
-from tuner.space.model import Space
 from tuner.store import rates, rejected, verdicts
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Candidate, Query
@@ -37,7 +24,7 @@ from tuner.store.verdicts import Interval
 
 SAME = 0.02  # relative difference of two times that needs no explanation
 MOST_TOLD = 1000.0  # times its record that an interval reaches at least, where the record is all noise
-SECONDS = 600.0  # timeout of each request to the child process; the reference of a huge size takes minutes
+SECONDS = 600.0  # after which a kernel is stopped
 
 
 @dataclass(frozen=True)
@@ -118,128 +105,63 @@ def run(
     results: Path | None,
     noted: Callable[[str], None],
 ) -> Rerun:
-    """Look up a configuration, launch, verify and time it in a child process.
+    """Look up a configuration, and have a worker launch, verify and time it.
 
-    If the kernel crashes or hangs, only the child ends, and the Rerun has the reason. `noted` is called with messages
+    If the kernel crashes or hangs, only the worker ends, and the Rerun has the reason. `noted` is called with messages
     for the user. Raises RequestError if the request is wrong, DeviceError if the inputs cannot be computed, and
     EnvironmentTrouble if the machine stays in trouble.
     """
     space = catalog.load(kernel)
     announce(space, noted)
-    request: dict[str, Any] = {"space": launch_form.to_json(space), "files": snapshot.to_json(), "size": size}
-    request |= {"device": device, "options": dict(options), "types": dict(types)}
-    request |= {"results": str(results) if results else None}
-    return with_retries(functools.partial(_run, request, space, noted), noted, time.sleep)
+    chosen = Chosen.parse(space.operation, size, options, types)
+    task = Task(space, chosen.sizes, chosen.options, timeout=SECONDS, types=chosen.types)
+    name = devices.for_space(space, device)
+    with scratch.file() as products, contextlib.closing(Supervisor(task, name, products)) as worker:
+        with_retries(worker.start, noted)
+        candidate = launcher.find(space, worker.scope, worker.device, results)
+        with_retries(worker.get_ready, noted)
+        for sentence in worker.missed_cases:
+            noted(sentence)
+        outcome, finals = _measured(worker, candidate, noted)
+        return _result(worker, candidate, outcome, finals, results)
 
 
-def _run(request: dict[str, Any], space: Space, noted: Callable[[str], None]) -> Rerun:
-    child = Process("tuner.tuning.rerun")
+def _measured(worker: Supervisor, candidate: Candidate, noted: Callable[[str], None]) -> tuple[Outcome, Finals]:
+    """The candidate as in a search, and if it is right, as in the finals."""
     try:
-        answer = child.ask(request, SECONDS)
-        candidate = _from_json(answer["candidate"])
-        try:
-            for sentence in child.ask({}, SECONDS)["missed_cases"]:
-                noted(sentence)
-        except WorkerDied as died:
-            raise DeviceError(f"{answer['device']}: {uncomputed(space, died)}") from None
-        try:
-            return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
-        except WorkerDied as died:
-            reason = f"{died.reason}: {explained(space, died)}"
-            return Rerun(answer["kernel"], answer["device"], answer["types"], candidate, verified=False, reason=reason)
-    finally:
-        child.close()
+        outcome = with_retries(lambda: worker.measure(candidate.config), noted)
+        if outcome.failure is None:
+            return outcome, with_retries(lambda: worker.finals([candidate.config]), noted)
+    except (TrialError, WorkerDied) as error:
+        outcome = Outcome(failure=error.reason, log=str(error))
+    return outcome, Finals()
 
 
-def _from_json(candidate: dict[str, Any]) -> Candidate:
-    record = Record(**candidate["record"]) if candidate["record"] else None
-    return Candidate(**{**candidate, "record": record, "notes": tuple(candidate["notes"])})
-
-
-def main() -> None:
-    """Run the child process, which replies to three requests.
-
-    It sends the look-up's candidate first, then the missed cases, once inputs and answers are computed, then the Rerun.
-    """
-    channel = replies.Channel()
-    requests = iter(channel)
-    with channel.reporting():
-        request = next(requests)
-        snapshot.adopt(request.pop("files"))
-        instance, device, candidate = _look_up(**request)
-        channel.isolate(device)  # references and functions of the space file run apart from the kernel
-        space, scope = instance.space, instance.problem
-        about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
-        channel.reply({**about, "candidate": asdict(candidate)})
-        next(requests)
-        bench = Workbench(device, space, scope)
-        channel.reply({"missed_cases": bench.missed_cases})
-        next(requests)
-        ceilings = StoredCeilings(_folder(request["results"])).of(device)
-        with turns.taken(device.place):
-            measured = _measure(bench, instance, device, candidate, ceilings)
-        if measured.reason is not None and (wrong := rejection(measured.reason)) is not None:
+def _result(worker: Supervisor, candidate: Candidate, outcome: Outcome, finals: Finals, results: Path | None) -> Rerun:
+    """What is told of a run. Look-ups learn of a wrong result."""
+    space, scope, device = worker.task.space, worker.scope, worker.device
+    failure = finals.candidates[0].failure if finals.candidates else f"{outcome.failure}: {outcome.log}"
+    if failure is not None:
+        if (wrong := rejection(failure)) is not None:
             rejected.keep(Query.of(space, scope, device), [(candidate.config, wrong)])
-        channel.reply(asdict(measured))
-
-
-def _look_up(
-    space: dict[str, Any],
-    size: str | None,
-    device: str | None,
-    options: Mapping[str, float],
-    types: Mapping[str, str],
-    results: str | None,
-) -> tuple[Instance, Device, Candidate]:
-    loaded = launch_form.from_json(space)
-    chosen = Chosen.parse(loaded.operation, size, options, types)
-    opened = devices.open_apart(devices.for_space(loaded, device))
-    scope = chosen.scope(opened.language, opened.limits)
-    candidate = launcher.find(loaded, scope, opened, _folder(results))
-    return Instance(loaded, candidate.config, scope), opened, candidate
-
-
-def _folder(results: str | None) -> Path | None:
-    return Path(results) if results else None
-
-
-def _measure(
-    bench: Workbench, instance: Instance, device: Device, candidate: Candidate, ceilings: Ceilings | None
-) -> Rerun:
-    space, scope = instance.space, instance.problem
-    by, types = space.operation.reference.kind, dict(scope.types)
-    try:
-        call = bench.bind(Kernel(instance, device, candidate).program)
-        verdict = bench.verify(call)
-        stopwatch = Stopwatch(device, bench)
-        anchors = Anchors(device, bench, stopwatch)
-        libraries = [anchors.default, *anchors.fastest] if anchors.default else []
-        calls: list[Callable[[], None]] = [call, *libraries]
-        rounds = interleave(device, stopwatch, calls)
-        if 0 in rounds.errors:
-            raise rounds.errors[0]
-        bench.verify(call)  # again: the guards show whether a timed run wrote out of bounds
-        Floor(device, space.operation, bench.nominal, bench).check(Final(rounds.times[0]).time_ms)
-    except TrialError as error:
-        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
-    own, *others = [Final(times) for times in rounds.times]
-    library = libraries[0] if libraries and others[0].times else None
-    best = min((final.time_ms for final in others[1:] if final.times), default=None)
+        return Rerun(space.name, device.name, dict(scope.types), candidate, verified=False, reason=failure)
+    (own,), library, best = finals.candidates, finals.library, finals.best_library
+    by = space.operation.reference.kind
     return Rerun(
         kernel=space.name,
         device=device.name,
-        types=types,
+        types=dict(scope.types),
         candidate=candidate,
         verified=by != "none",
         verified_by=by,
-        error=verdict.error if by != "none" else None,
-        wrong=verdict.wrong,
+        error=outcome.error if by != "none" else None,
+        wrong=outcome.wrong,
         time_ms=own.time_ms,
         spread=own.spread,
         interval=[*verdicts.interval(own.times)[::2]],
-        **vars(rates.of(space, scope, own.time_ms, ceilings)),
-        library=library.name if library else None,
-        vs_library=others[0].time_ms / own.time_ms if library else None,
-        best_library=libraries[1].name if best else None,
-        vs_best_library=best / own.time_ms if best else None,
+        **vars(rates.of(space, scope, own.time_ms, StoredCeilings(results).of(device))),
+        library=library.library if library else None,
+        vs_library=library.time_ms / own.time_ms if library else None,
+        best_library=best.library if best else None,
+        vs_best_library=best.time_ms / own.time_ms if best else None,
     )
