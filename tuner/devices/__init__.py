@@ -10,11 +10,12 @@ A device's name is its kind and number: `opencl:1`. A kind alone, `cuda`, names 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,12 @@ from tuner.quoting import quoted, shown
 if TYPE_CHECKING:
     from tuner.space.model import Space
     from tuner.space.scope import Limits
+    from tuner.space.sources.source import Source
 
 __all__ = [
-    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
-    "compiler_modules", "count", "count_ahead", "elsewhere", "for_space", "forkable_packages", "is_name", "kinds_of",
-    "open_apart", "open_device", "several", "shared", "split",
+    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "cached_builds", "common_limits",
+    "compiler_for", "compiler_modules", "count", "count_ahead", "elsewhere", "for_space", "forkable_packages",
+    "is_name", "kinds_of", "open_apart", "open_device", "several", "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -116,6 +118,15 @@ def compiler_for(kind: str, architecture: str) -> Compiler:
     if factory is None:
         raise DeviceError(f"{kind}: compiling needs an open device of this kind")
     return factory(architecture)
+
+
+def cached_builds(device: DeviceInfo) -> Callable[[Source], Build | None]:
+    """The builds for a device that the cache has, by source; none if this machine cannot compile for it."""
+    try:
+        compiler = compiler_for(device.kind, device.architecture)
+    except DeviceError:
+        return lambda source: None
+    return functools.cache(compiler.cached)
 
 
 def count(kind: str) -> int:

@@ -25,6 +25,7 @@ WRONG = frozenset(
     {"wrong result", "not a number", "wrong in a later run", "unfinished", "writes outside", "writes to an input",
      "scratch not zero", "impossible time"}
 )  # fmt: skip
+NO_ROOM = "out of memory"  # a reason of failures
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # the stages of a trial
 
 
@@ -35,6 +36,11 @@ def rejection(failure: str) -> str | None:
     """The first line of the log if `failure`, written `reason: log`, means a wrong result; otherwise None."""
     reason, _, log = failure.partition(": ")
     return log.strip().partition("\n")[0] if reason in WRONG else None
+
+
+def lacked_room(failure: str | None) -> bool:
+    """Whether `failure`, written `reason: log`, is a lack of memory, which a configuration alone may not meet."""
+    return failure is not None and failure.partition(":")[0] == NO_ROOM
 
 
 def check_is_own(error: TrialError) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tuner import devices
 from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
-from tuner.errors import DeviceError, RequestError
+from tuner.errors import RequestError
 from tuner.measure.results import Finals
 from tuner.measure.sustained import SECONDS
 from tuner.measure.timing.clock import NOISE
@@ -249,9 +249,5 @@ def _dead_parameters(space: Space, scope: Scope, device: DeviceInfo, trials: Seq
     """Messages about parameters whose values gave the same code in all trials whose builds are cached."""
     from tuner.devices.builds import equal_code
 
-    try:
-        compiler = devices.compiler_for(device.kind, device.architecture)
-    except DeviceError:
-        compiler = None  # the text of the sources may still tell
     right = [trial.config for trial in trials if trial.outcome.failure is None]
-    return equal_code.of_trials(space, scope, right, compiler)
+    return equal_code.of_trials(space, scope, right, devices.cached_builds(device))

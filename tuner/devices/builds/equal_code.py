@@ -49,8 +49,8 @@ def of_default(space: Space, default: Instance, compiler: Compiler) -> list[str]
     return _messages(space, groups, _bounded(compiler))
 
 
-def of_trials(space: Space, scope: Scope, configs: Iterable[Config], compiler: Compiler | None) -> list[str]:
-    """Messages about the parameters whose values gave the same code in all of `configs` whose builds are cached."""
+def of_trials(space: Space, scope: Scope, configs: Iterable[Config], builds: Builds) -> list[str]:
+    """Messages about the parameters whose values gave the same code in all of `configs` whose builds are known."""
     measured = list(configs)
     groups: dict[str, list[list[Instance]]] = {}
     for name in space.parameters:
@@ -58,7 +58,7 @@ def of_trials(space: Space, scope: Scope, configs: Iterable[Config], compiler: C
         for config in measured:
             alike.setdefault(_without(config, name), []).append(Instance(space, config, scope))
         groups[name] = [group for group in alike.values() if len(group) > 1][:MOST_GROUPS]
-    return _messages(space, groups, compiler.cached if compiler is not None else lambda source: None)
+    return _messages(space, groups, builds)
 
 
 def _without(config: Mapping[str, Value], name: str) -> ConfigKey:
@@ -93,14 +93,11 @@ def _bounded(compiler: Compiler) -> Builds:
 
 
 def _messages(space: Space, groups: Groups, builds: Builds) -> list[str]:
-    try:
-        return [
-            _message(name, alike)
-            for name, alike in groups.items()
-            if alike and all(is_same(group[0], other, builds) for group in alike for other in group[1:])
-        ]
-    except (DeviceError, EnvironmentTrouble, SpaceError):
-        return []  # the run itself reports them
+    return [
+        _message(name, alike)
+        for name, alike in groups.items()
+        if alike and all(is_same(group[0], other, builds) for group in alike for other in group[1:])
+    ]
 
 
 def _message(name: str, groups: Sequence[Sequence[Instance]]) -> str:
@@ -116,10 +113,17 @@ def _message(name: str, groups: Sequence[Sequence[Instance]]) -> str:
 
 
 def is_same(one: Instance, other: Instance, builds: Builds) -> bool:
-    """Whether two instances certainly have the same code, launch and arguments.
+    """Whether two instances certainly have the same code, launch and arguments. Errors are for the run to report.
 
     Machine code is compared if `builds` knows both builds, else the preprocessed sources.
     """
+    try:
+        return _is_same(one, other, builds)
+    except (DeviceError, EnvironmentTrouble, SpaceError, TrialError):
+        return False
+
+
+def _is_same(one: Instance, other: Instance, builds: Builds) -> bool:
     if not same_code.have_same_arguments(one, other):
         return False
     steps = list(zip(render(one), render(other), strict=True))

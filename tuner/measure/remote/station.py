@@ -14,7 +14,6 @@ import logging
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -106,9 +105,9 @@ class Station:
             if self._pool is None:
                 modules = devices.compiler_modules(device, space)
                 self._pool = with_retries(
-                    lambda: CompilePool(task.timeout, [device], modules, request["sharers"]), self._note, time.sleep
+                    lambda: CompilePool(task.timeout, [device], modules, request["sharers"]), self._note
                 )
-            with_retries(lambda: supervisor.switch_to(task), self._note, time.sleep)
+            with_retries(lambda: supervisor.switch_to(task), self._note)
             self._pool.switch_to(space, supervisor.scope, supervisor.device, supervisor.compiler)
         info = supervisor.device
         return {
@@ -123,7 +122,7 @@ class Station:
         """Compute inputs and answers, unless they are there."""
         supervisor = self._supervisor
         assert supervisor is not None
-        with_retries(supervisor.get_ready, self._note, time.sleep)
+        with_retries(supervisor.get_ready, self._note)
         return {"missed_cases": supervisor.missed_cases, "method_notes": supervisor.notes}
 
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tuner import devices
 from tuner.classes import dataclass
-from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import (
     DeviceError,
     EnvironmentTrouble,
@@ -23,9 +22,9 @@ from tuner.errors import (
     WorkerDied,
 )
 from tuner.measure.method import Method
-from tuner.measure.process.attempts import with_retries
+from tuner.measure.process.attempts import own_failure, with_retries
 from tuner.measure.process.task import Task, announce
-from tuner.measure.results import Final, rejection
+from tuner.measure.results import NO_ROOM, Final, lacked_room, rejection
 from tuner.measure.rivals import Rivals
 from tuner.quoting import shown
 from tuner.space import deployments
@@ -44,17 +43,13 @@ from tuner.tuning.crew.crews import Crews
 from tuner.tuning.ledger.trial import RESUME
 
 if TYPE_CHECKING:
-    from tuner.devices.builds.build import Build
-    from tuner.devices.builds.compiler import Compiler
     from tuner.measure.results import Finals
     from tuner.space.config import Config
-    from tuner.space.sources.source import Source
     from tuner.tuning.checking.contest import Score
     from tuner.tuning.crew.crew import Crew
 
 T = TypeVar("T")
 LAST = "HEAD"  # the revision to compare with by default
-NO_ROOM = "out of memory"  # a failure's reason
 
 
 @dataclass(frozen=True)
@@ -189,9 +184,8 @@ class _Examination:
             on_processor = self._crew.lead.device.on_processor
             score = contest.held(look, restart, request.allowed, request.seconds, on_processor)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
-            _check_own(error)
-            return self._one_by_one(check, earlier, f"{error.reason}: {error}")
-        if any(map(_lacked_room, score.failed)):
+            return self._one_by_one(check, earlier, own_failure(error))
+        if any(map(lacked_room, score.failed)):
             return self._one_by_one(check, earlier, NO_ROOM)
         return self._scored(check, score)
 
@@ -241,8 +235,7 @@ class _Examination:
         try:
             return self._retried(finals).candidates[0]
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
-            _check_own(error)
-            return Final(failure=f"{error.reason}: {error}")
+            return Final(failure=own_failure(error))
 
     def _verified(self, check: Check) -> Check:
         """The check of a configuration that is verified, and compared with nothing."""
@@ -260,11 +253,10 @@ class _Examination:
         try:
             return self._retried(action)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
-            _check_own(error)
-            return f"{error.reason}: {error}"
+            return own_failure(error)
 
     def _retried(self, action: Callable[[], T]) -> T:
-        return with_retries(action, self._noted, time.sleep)
+        return with_retries(action, self._noted)
 
     def _is_same_code(self, earlier: Earlier) -> bool:
         """Whether both certainly have the same code and launch, by their builds."""
@@ -272,28 +264,7 @@ class _Examination:
 
         one = Instance(self._space, self._config, self._scope)
         other = Instance(earlier.space, earlier.config, self._scope)
-        try:
-            compiler: Compiler | None = devices.compiler_for(self._device.kind, self._device.architecture)
-        except DeviceError:
-            compiler = None  # the texts may still tell
-        try:
-            return equal_code.is_same(one, other, functools.partial(_cached, compiler))
-        except (DeviceError, EnvironmentTrouble, SpaceError, TrialError):
-            return False
-
-
-def _cached(compiler: Compiler | None, source: Source) -> Build | None:
-    return None if compiler is None else compiler.cached(source)
-
-
-def _check_own(error: Exception) -> None:
-    """Raise the error again if the machine is at fault."""
-    if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
-        raise error
-
-
-def _lacked_room(failure: str | None) -> bool:
-    return failure is not None and failure.partition(":")[0] == NO_ROOM
+        return equal_code.is_same(one, other, devices.cached_builds(self._device))
 
 
 def _first_line(text: str) -> str:

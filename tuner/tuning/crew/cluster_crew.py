@@ -114,7 +114,7 @@ class ClusterCrew(Crew):
         self.lead = RemoteLead(task, self._present, self._products)
 
     def _lead_to(self, task: Task) -> None:
-        with_retries(lambda: self.lead.switch_to(task), self._noted, time.sleep)
+        with_retries(lambda: self.lead.switch_to(task), self._noted)
 
     def _present(self) -> list[RemoteDevice]:
         """The devices that are on the task."""
@@ -297,7 +297,7 @@ class ClusterCrew(Crew):
             raise run.error
         if run.trouble is not None and all(trial.outcome.failure in NOT_STORED for trial in ledger.trials):
             raise run.trouble  # nothing was measured at all
-        with_retries(self.lead.get_ready, self._noted, time.sleep)
+        with_retries(self.lead.get_ready, self._noted)
         return run.count
 
     def _wait_alone(self, since: float | None) -> float:
@@ -321,11 +321,11 @@ class ClusterCrew(Crew):
 
     def build(self, config: Config, space: Space | None = None) -> None:
         assert space is None or space == self.task.space
-        with_retries(lambda: self.lead.build(config), self._noted, time.sleep)
+        with_retries(lambda: self.lead.build(config), self._noted)
 
     def measured(self, config: Config) -> Outcome:
         self.build(config)
-        return with_retries(lambda: self.lead.measure(config), self._noted, time.sleep)
+        return with_retries(lambda: self.lead.measure(config), self._noted)
 
     def close(self) -> None:
         if self.is_closed:

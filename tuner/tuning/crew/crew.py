@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -89,7 +88,7 @@ class Crew:
             worker.settle()  # so that none writes products after the next line
         self._products.truncate(0)  # discard another task's products
         if self._compile_pool is None:
-            self._compile_pool = with_retries(self._open_pool, self._noted, time.sleep)
+            self._compile_pool = with_retries(self._open_pool, self._noted)
         self._have_turn(self.lead)
         with ThreadPoolExecutor(len(self._workers)) as pool:
             try:
@@ -103,7 +102,7 @@ class Crew:
         self._compile_pool.switch_to(task.space, self.scope, self.device, self.lead.compiler)
 
     def _have_turn(self, worker: Supervisor, task: Task | None = None) -> None:
-        with_retries(functools.partial(worker.switch_to, task or self.task), self._noted, time.sleep)
+        with_retries(functools.partial(worker.switch_to, task or self.task), self._noted)
 
     def _open_pool(self) -> CompilePool:
         modules = devices.compiler_modules(self._device_ids[0], self.task.space)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.classes import dataclass
 from tuner.space.config import config_key
 from tuner.space.values import bit_classes
 
@@ -15,28 +14,23 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 
-@dataclass(frozen=True)
-class BestBits:
-    """The fields of a Record that say which configurations have the same bits."""
-
-    bits: dict[str, str]
-    classes: int | None
-    class_size: int | None
-    varying: int | None
-    default_class: int | None
-
-
-def of(selection: Selection, ledger: Ledger, default: Trial | None) -> BestBits:
-    """These fields for the winner of the finals."""
+def of(selection: Selection, ledger: Ledger, default: Trial | None) -> dict[str, Any]:
+    """The fields of a record that say which configurations have the same bits as the winner of the finals."""
     best, known = selection.finalists[0].trial, _known(selection, ledger)
     if not any(known.values()):
-        return BestBits({}, None, None, None, None)
+        return {"bits": {}}
     classes = bit_classes.classes(known)
     own = next((keys for keys in classes if config_key(best.config) in keys), [])
     bits = known.get(config_key(best.config), {})
     numbers = _numbers(selection, [] if default is None else [default.config])
     varying = sum(map(bit_classes.do_vary, known.values()))
-    return BestBits(dict(bits), len(classes), len(own), varying, None if default is None else numbers[-1])
+    return {
+        "bits": dict(bits),
+        "classes": len(classes),
+        "class_size": len(own),
+        "varying": varying,
+        "default_class": None if default is None else numbers[-1],
+    }
 
 
 def numbered(selection: Selection) -> list[dict[str, Any]]:

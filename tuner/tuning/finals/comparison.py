@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tuner.classes import dataclass
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.tuning.finals.selection import Selection
     from tuner.tuning.ledger.trial import Trial
 
 
-@dataclass(frozen=True)
-class RelativeTimes:
-    """The fields of a Record that compare its best with the default and the vendor library. Times are in ms."""
-
-    library: str | None
-    library_ms: float | None
-    vs_library: float | None
-    best_library: str | None
-    best_library_ms: float | None
-    vs_best_library: float | None
-    default_ms: float | None
-    default_spread: float | None
-    least_gain: float | None
-
-
-def of(selection: Selection, default: Trial | None) -> RelativeTimes:
-    """These fields for the winner of the finals. `default` is the default's trial in the search."""
+def of(selection: Selection, default: Trial | None) -> dict[str, Any]:
+    """The fields of a record that compare the winner of the finals with the default and the vendor library. `default`
+    is the default's trial in the search."""
     library, best_library = selection.finals.library, selection.finals.best_library
     final = selection.finalists[0].final
     # By configurations: a trial that was measured again stands in the ledger in place of the one that was a finalist.
     of_default = None if default is None else default.config
     default_final = next((each.final for each in selection.finalists if each.trial.config == of_default), None)
-    return RelativeTimes(
-        library=library.library if library else None,
-        library_ms=library.time_ms if library else None,
-        vs_library=library.time_ms / final.time_ms if library else None,
-        best_library=best_library.library if best_library else None,
-        best_library_ms=best_library.time_ms if best_library else None,
-        vs_best_library=best_library.time_ms / final.time_ms if best_library else None,
-        default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
-        default_spread=default_final.spread if default_final else None,
-        least_gain=min(default_final.times) / min(final.times) if default_final else None,
-    )
+    return {
+        "library": library.library if library else None,
+        "library_ms": library.time_ms if library else None,
+        "vs_library": library.time_ms / final.time_ms if library else None,
+        "best_library": best_library.library if best_library else None,
+        "best_library_ms": best_library.time_ms if best_library else None,
+        "vs_best_library": best_library.time_ms / final.time_ms if best_library else None,
+        "default_ms": default_final.time_ms if default_final else default.time_ms if default else None,
+        "default_spread": default_final.spread if default_final else None,
+        "least_gain": min(default_final.times) / min(final.times) if default_final else None,
+    }

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
-from tuner.measure.process.attempts import with_retries
-from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated, Verified
+from tuner.measure.process.attempts import own_failure, with_retries
+from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated, Verified, lacked_room
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, MIN_ROUNDS, QUICK_SECONDS
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.values import bit_classes
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 T = TypeVar("T")
-NO_ROOM = "out of memory"  # a failure's reason
 MORE_SECONDS = 4.0  # no more than FEWEST_PROCESSES begin after these
 SHARE = 0.5  # of the time that is left, for the rounds, and then for the runs that are compared
 LEAST_SECONDS = 0.1  # of rounds; the fewest rounds may take longer
@@ -133,7 +132,9 @@ class FinalRound:
             finals = Finals.joined([self._measured_alone(trial, measure) for trial in trials])
         if len(trials) > 1:
             parts = [
-                self._measured_alone(trial, measure) if _lacked_room(final) else replace(finals, candidates=[final])
+                self._measured_alone(trial, measure)
+                if lacked_room(final.failure)
+                else replace(finals, candidates=[final])
                 for trial, final in zip(trials, finals.candidates, strict=True)
             ]
             finals = Finals.joined(parts)
@@ -197,10 +198,9 @@ class FinalRound:
         best_ms = math.inf if task.method.races else None
         measure = functools.partial(self._worker.measure, trial.config, best_ms)
         try:
-            outcome = with_retries(measure, self._noted, time.sleep)
+            outcome = with_retries(measure, self._noted)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
-            if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
-                raise
+            own_failure(error)  # raises trouble of the machine
             outcome = Outcome(failure=error.reason, log=str(error))
         outcome = replace(outcome, bits=bit_classes.joined([trial.outcome.bits, outcome.bits]))
         again = Trial.of(trial.config, outcome, task.method, task.timeout, trial.given)
@@ -230,7 +230,7 @@ class FinalRound:
             self._judged(trials[position], failure)
 
         configs = [trial.config for trial in trials]
-        return with_retries(functools.partial(measure, configs, found_wrong=found_wrong), self._noted, time.sleep)
+        return with_retries(functools.partial(measure, configs, found_wrong=found_wrong), self._noted)
 
     def _measured_alone(self, trial: Trial, measure: Callable[..., Finals]) -> Finals:
         finals = self._alone(trial, functools.partial(measure, with_library=False))
@@ -241,9 +241,7 @@ class FinalRound:
         try:
             return self._of([trial], measure)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
-            if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
-                raise
-            return f"{error.reason}: {error}"
+            return own_failure(error)
 
     def _judged(self, trial: Trial, failure: str | None) -> str | None:
         """Why a trial failed, now or earlier in this round; None if it did not.
@@ -280,8 +278,3 @@ def _is_settled(trials: Sequence[Trial], finals: Sequence[Final], rule: TieRule)
     processes = Processes.of(by_preference)
     of_record = next((final for trial, final in zip(trials, finals, strict=True) if rule.is_of_record(trial)), None)
     return processes.count >= FEWEST_PROCESSES and processes.is_settled(by_preference, of_record)
-
-
-def _lacked_room(final: Final) -> bool:
-    """Whether a final ran out of memory, so that it may succeed without other finalists' scratch memory."""
-    return final.failure is not None and final.failure.partition(":")[0] == NO_ROOM

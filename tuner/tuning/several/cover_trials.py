@@ -162,7 +162,7 @@ class CoverTrials:
                 self._determine_setting(search.crew)
                 if with_library and size_text(sizes) not in self.library:
                     with contextlib.suppress(WorkerDied):
-                        times = with_retries(search.crew.lead.library, self.progress.noted, time.sleep)
+                        times = with_retries(search.crew.lead.library, self.progress.noted)
                         self.library.update({size_text(sizes): median(times)} if times else {})
         except UNTUNABLE as error:
             if isinstance(error, NoConfiguration):
@@ -199,7 +199,7 @@ class CoverTrials:
         launch_ms = None
         if not crew.device.on_processor:  # on a processor other programs disturb the measurement
             with contextlib.suppress(WorkerDied, LaunchError):
-                launch_ms = with_retries(crew.lead.launch_ms, self.progress.noted, time.sleep)
+                launch_ms = with_retries(crew.lead.launch_ms, self.progress.noted)
         setting = Setting([*self.spaces.values()], crew.scope, crew.device, self.request.results, launch_ms)
         self.settings.append(setting)
         self.history.recall_tables(setting)
