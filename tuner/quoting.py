@@ -26,6 +26,11 @@ def plain(text: object, keep: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in keep else "?" for c in str(text))
 
 
+def first_line(text: object) -> str:
+    """The first line of a text that is not empty."""
+    return str(text).strip().partition("\n")[0]
+
+
 def described(error: BaseException) -> str:
     """An exception of a user's code, for a message: its class, and the first line of its text."""
     try:

@@ -71,14 +71,18 @@ def test_functions_are_called_where_they_are_with_what_the_kernel_gets(device: s
 ASKED = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from tuner.measure.answers import function_objects
 from tuner.space.values.function_object import FunctionObject
 
 folder = Path(sys.argv[1])
 (folder / "arrays").write_bytes(bytes.fromhex("0040"))
-question = {"order": ["x"], "numbers": {}, "seeds": {}, "arrays": [["x", "bfloat16", [1]]], "file": "arrays"}
+function = FunctionObject.of(lambda x: x.astype("float32"))
+operation = SimpleNamespace(python_functions=[function])
+arrays = {"arrays": [["x", "bfloat16", [1]]], "file": "arrays"}
+question = {"call": function.token, "order": ["x"], "numbers": {}, "seeds": {}, **arrays}
 assert "ml_dtypes" not in sys.modules
-answer = function_objects.answer(FunctionObject.of(lambda x: x.astype("float32")), question, folder)
+answer = function_objects.answer(operation, question, folder)
 print(answer["arrays"], (folder / answer["file"]).read_bytes().hex())
 """
 

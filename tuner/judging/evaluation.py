@@ -28,7 +28,6 @@ from tuner.space import launch_form, snapshot
 from tuner.space.chosen import Chosen
 from tuner.space.model import Space
 from tuner.space.parsing import Size
-from tuner.space.values.function_object import FunctionObject
 from tuner.version import VERSION
 
 JUDGE, BEFOREHAND = "tuner.judging.judge", ["tuner.measure.benchmark"]
@@ -241,9 +240,7 @@ def _judged(
 
     def heard(news: dict[str, Any]) -> None:
         if "call" in news:
-            functions = (f for f in space.operation.python_functions if isinstance(f, FunctionObject))
-            function = next(f for f in functions if f.token == news["call"])
-            judge.answer(function_objects.answer(function, news, judge.folder))
+            judge.answer(function_objects.answer(space.operation, news, judge.folder))
         else:
             noted(news["note"])
 

@@ -14,6 +14,7 @@ from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, TrialError
 from tuner.measure.timing.clock import spread
+from tuner.quoting import first_line
 from tuner.space.values import bit_classes
 from tuner.space.values.bit_classes import Bits
 
@@ -35,7 +36,7 @@ FoundWrong = Callable[[int, str], None]  # called with the position of a configu
 def rejection(failure: str) -> str | None:
     """The first line of the log if `failure`, written `reason: log`, means a wrong result; otherwise None."""
     reason, _, log = failure.partition(": ")
-    return log.strip().partition("\n")[0] if reason in WRONG else None
+    return first_line(log) if reason in WRONG else None
 
 
 def lacked_room(failure: str | None) -> bool:

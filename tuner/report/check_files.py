@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from tuner.quoting import plain
+from tuner.quoting import first_line, plain
 from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _case(check: Check) -> list[str]:
     name = " on ".join(filter(None, (check.problem, check.device))) or "its file"
     about = f"classname={_attribute(check.kernel)} name={_attribute(name)}"
     text = f"{check.status}: {result(check)}"
-    message = f"message={_attribute(_first_line(text))}"
+    message = f"message={_attribute(first_line(text))}"
     if _is_failure(check) or _is_error(check):
         kind = "failure" if _is_failure(check) else "error"
         body = f"<{kind} type={_attribute(check.status)} {message}>{_text(text)}</{kind}>"
@@ -66,7 +66,7 @@ def summary(checks: Sequence[Check], against: str, allowed: float) -> str:
     for check in checks:
         status = f"**{check.status}**" if check.has_failed else check.status
         problem = " on ".join(filter(None, (check.problem, check.device)))
-        cells = [check.kernel, problem, status, _ratio(check), _first_line(_more(check))[:MOST_REASON]]
+        cells = [check.kernel, problem, status, _ratio(check), first_line(_more(check))[:MOST_REASON]]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines) + "\n"
 
@@ -103,10 +103,6 @@ def _more(check: Check) -> str:
     if check.reason:
         parts.append(check.reason)
     return "; ".join(parts)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
 
 
 def _attribute(text: str) -> str:

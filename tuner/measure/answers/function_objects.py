@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from tuner.errors import SpaceError
 from tuner.quoting import described, quoted, shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.function_object import FunctionObject
+
+if TYPE_CHECKING:
+    from tuner.space.computation import Operation
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to the parent, and returns its answer
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -49,8 +52,10 @@ def call(function: FunctionObject, given: Mapping[str, Any]) -> Any:
     return returned if answer["is_mapping"] else returned["result"]
 
 
-def answer(function: FunctionObject, question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The answer to a question of a child whose temporary folder is `folder`."""
+def answer(op: Operation, question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The answer to a question about a function of an operation, of a child whose temporary folder is `folder`."""
+    functions = (each for each in op.python_functions if isinstance(each, FunctionObject))
+    function = next(each for each in functions if each.token == question["call"])
     try:
         given = _unpacked(question, folder)
         returned = call(function, given)

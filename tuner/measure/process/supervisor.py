@@ -20,7 +20,6 @@ from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated, Verifie
 from tuner.measure.rivals import Rivals
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER, MAX_ROUNDS
 from tuner.space.config import Config
-from tuner.space.values.function_object import FunctionObject
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -265,9 +264,7 @@ class Supervisor:
     def _heard(self, news: dict[str, Any]) -> None:
         """Call the function that the worker asks for; without a question, it only says that it goes on."""
         if "call" in news and self._worker is not None:
-            functions = (f for f in self.task.space.operation.python_functions if isinstance(f, FunctionObject))
-            function = next(f for f in functions if f.token == news["call"])
-            self._worker.answer(function_objects.answer(function, news, self._worker.folder))
+            self._worker.answer(function_objects.answer(self.task.space.operation, news, self._worker.folder))
 
     def _ask_starting(self, request: dict[str, Any]) -> dict[str, Any]:
         """Ask the worker while it starts, before it can measure.

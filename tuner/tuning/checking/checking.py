@@ -26,7 +26,7 @@ from tuner.measure.process.attempts import own_failure, with_retries
 from tuner.measure.process.task import Task, announce
 from tuner.measure.results import NO_ROOM, Final, lacked_room, rejection
 from tuner.measure.rivals import Rivals
-from tuner.quoting import shown
+from tuner.quoting import first_line, shown
 from tuner.space import deployments
 from tuner.space.instance import Instance
 from tuner.space.texts import full_problem_text
@@ -170,7 +170,7 @@ class _Examination:
             there = earlier
             failure = self._failure(lambda: self._crew.build(there.config, there.space))
             if failure is not None:
-                earlier, why_not = None, f"the earlier one does not build: {_first_line(failure)}"
+                earlier, why_not = None, f"the earlier one does not build: {first_line(failure)}"
         verified = self._verified(check)
         if verified.has_failed:
             return verified
@@ -194,7 +194,7 @@ class _Examination:
         if own is not None:
             return self._failed(check, own + ("; the earlier one fails, too" if other is not None else ""))
         if other is not None:
-            return replace(check, status="not compared", reason=f"the earlier one fails: {_first_line(other)}")
+            return replace(check, status="not compared", reason=f"the earlier one fails: {first_line(other)}")
         return replace(
             check,
             status=score.verdict,
@@ -226,7 +226,7 @@ class _Examination:
             other = self._single([earlier.config], None)
         else:
             other = self._single([], Rivals(earlier.space, (earlier.config,)))
-        reason = f"measured one after the other, because together they failed: {_first_line(why)}"
+        reason = f"measured one after the other, because together they failed: {first_line(why)}"
         return self._scored(check, contest.apart(own, other, self._request.allowed), reason)
 
     def _single(self, configs: list[Config], rivals: Rivals | None) -> Final:
@@ -265,7 +265,3 @@ class _Examination:
         one = Instance(self._space, self._config, self._scope)
         other = Instance(earlier.space, earlier.config, self._scope)
         return equal_code.is_same(one, other, devices.cached_builds(self._device))
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
