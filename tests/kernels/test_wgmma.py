@@ -148,7 +148,8 @@ def outcome_of_twin(
 @pytest.mark.gpu
 @pytest.mark.parametrize("hazard", BROKEN)
 def test_a_twin_without_what_a_hazard_needs_is_wrong(hazard: str, cuda: Device, tmp_path: Path) -> None:
-    assert outcome_of_twin(*BROKEN[hazard], cuda, tmp_path, stages=3) == "wrong result"
+    outcome = outcome_of_twin(*BROKEN[hazard], cuda, tmp_path, stages=3)
+    assert outcome in ("wrong result", "not a number")  # parts that are not there yet are the poison of scratch
 
 
 @pytest.mark.gpu

@@ -162,6 +162,9 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     repeated, own = time_tables.read(Store.of(catalog.load(str(file))).files)[0]
     assert (own.deployment, own.times) == ("isolated", table.times)
     assert (repeated.deployment, repeated.sizes) == ("stream", [(500,)])
+    short = tune("cover", file, "600", "--times", "--budget", "0.01s")
+    assert short.status == 1
+    assert "measured 0 of 2 (winner, size) pairs, and the library at 0 sizes; a longer --budget measures" in short.out
 
 
 @pytest.mark.gpu

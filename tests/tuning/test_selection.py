@@ -87,7 +87,7 @@ def test_times_of_the_search_that_the_finals_contradict_are_measured_again_and_r
     done = tune(file, "8", "--json", "--results", tmp_path / "second")
     assert done.status == 0, done.err
     assert "7 measured before" in done.err
-    assert "measuring 5 of them once more as in the search" in done.err
+    assert "measuring 5 of the best once more as in the search" in done.err
     assert done.json["best"]["config"]["mode"] >= 5
     assert not re.search(r"mode=[0-4], took .*noise: its times", done.err), "noise does not explain a wrong time"
     times = {}
@@ -95,7 +95,7 @@ def test_times_of_the_search_that_the_finals_contradict_are_measured_again_and_r
         times[trial["config"]["mode"]] = trial["time_ms"]  # the latest counts
     assert min(times[mode] for mode in range(5)) > 20
     again = tune(file, "8", "--json", "--results", tmp_path / "third")
-    assert "measuring 5 of them once more" not in again.err
+    assert "measuring 5 of the best once more" not in again.err
     assert again.json["search_ms"] > 10
 
 

@@ -25,6 +25,11 @@ from tuner.tuning.ledger.address import EXAMPLES
 UNTUNABLE = (NoConfiguration, OutOfMemory)  # errors of one problem, which do not stop a run over several
 
 
+def why_untunable(kernel: str, error: NoConfiguration | OutOfMemory) -> str:
+    """The message for whoever names the kernel: only that of NoConfiguration begins with its name."""
+    return str(error).removeprefix(f"{kernel}: ")
+
+
 @dataclass(frozen=True)
 class TuningRequest:
     """A kernel, its problem, and how to search. None means the default."""

@@ -156,6 +156,7 @@ def _times_text(timed: Times, sizes: int) -> str:
     return (
         f"{timed.winners} winners, {timed.sizes} of {sizes} sizes: measured {timed.measured} of {timed.pairs} "
         f"(winner, size) pairs, and the library at {timed.with_library} sizes"
+        + ("; a longer --budget measures more" if timed.measured < timed.pairs else "")
     )
 
 

@@ -166,7 +166,7 @@ def _again(
         if key not in earlier and finalist.final.failure is None and finalist.has_changed and not finalist.is_spread
     ]
     if changed:
-        noted(f"measuring {len(changed)} of them once more as in the search, because their times there were different")
+        noted(f"measuring {len(changed)} of the best once more as in the search, because their times there differed")
     later = final_round.searched_again([finalist.trial for finalist in changed])
     for finalist, trial in zip(changed, later, strict=True):
         earlier[config_key(trial.config)] = finalist.trial

@@ -29,7 +29,7 @@ from tuner.store.time_tables import TimeTable
 from tuner.tuning.crew.crew import Crew
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Progress, explored
-from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
+from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at, why_untunable
 from tuner.tuning.several.covering import SizedBuild, are_alike, choose, spread_out
 from tuner.tuning.several.predicted_winners import MAY_WIN, TELLING, PredictedWinners
 from tuner.tuning.several.size_independent import made_size_independent, size_independent
@@ -167,7 +167,7 @@ class CoverTrials:
         except UNTUNABLE as error:
             if isinstance(error, NoConfiguration):
                 self.invalid.add((kernel, size_text(sizes)))
-            self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
+            self.progress.noted(f"{kernel} at {short_size(sizes)}: {why_untunable(kernel, error)}")
 
     def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
         """A kernel's best configurations at the nearest sizes: the best of each size, then the second best, and so on.

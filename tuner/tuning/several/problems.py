@@ -25,7 +25,7 @@ from tuner.store.lookup import size_distance
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import FINALS_SECONDS, Progress, explored
-from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
+from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at, why_untunable
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
 BEHIND = 2.0  # times the best of its family: a kernel that is slower in its short trial is dropped
@@ -121,7 +121,7 @@ def tune_at(
         try:
             yield tune_with(crews, remaining, progress)
         except UNTUNABLE as error:
-            yield Untuned(name, sizes, str(error))
+            yield Untuned(name, sizes, why_untunable(name, error))
 
 
 def tune_within(
@@ -159,7 +159,7 @@ def tune_within(
             yield tune_with(crews, replace(requests[name], budget=budget), progress)
             is_begun = True
         except UNTUNABLE as error:
-            yield Untuned(name, sizes, str(error))
+            yield Untuned(name, sizes, why_untunable(name, error))
 
 
 def dropped(
@@ -194,7 +194,7 @@ def dropped(
                     spaces = [other.task.space for other in checked.values()]
                     history.recall(Setting(spaces, search.crew.scope, search.crew.device, each.request.results))
         except UNTUNABLE as error:
-            gone.append(Untuned(name, sizes, str(error)))
+            gone.append(Untuned(name, sizes, why_untunable(name, error)))
     values = trials.best(sizes)
     if not values:  # a kernel that is far behind at other sizes may be the only valid one at this size
         return [each for each in gone if isinstance(each, Untuned)]
