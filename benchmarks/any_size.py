@@ -303,7 +303,8 @@ def measured(
     for_one = {n for n in kept if SizedCode(programs[n].space).is_for_one_size(programs[n].config, scope)}
     shared = min(time_ms for name, time_ms in ours.items() if name not in for_one)
     lt = min((times[name] for name in offered if name in times), default=None)
-    host = {name: host_ms(calls[name], device) for name in (WITH, TORCH) if name in calls}
+    with turns.taken(device.place):
+        host = {name: host_ms(calls[name], device) for name in (WITH, TORCH) if name in calls}
     most = {peer: upper_end(taken_by[peer], taken_by[WITH]) for peer in (DEFAULT, TORCH) if peer in taken_by}
     return Row(
         short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, host,

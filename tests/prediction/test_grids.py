@@ -11,7 +11,8 @@ import pytest
 
 from tuner.catalog import catalog
 from tuner.prediction.clusters import blocks_per_cluster
-from tuner.prediction.grids import CountedTiles, Extents, TiledGrid, scope_at
+from tuner.prediction.grid_table import GridTable
+from tuner.prediction.grids import CountedTiles, Extents, Measured, TiledGrid, scope_at
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 
@@ -37,6 +38,15 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
         blocks = walked or math.prod(extent.integer(names) for extent in step.grid)
         of_results = names["tiles"] if walked else blocks
         assert [each.tolist() for each in tiles.at(here.names)] == [[blocks, blocks], [of_results, of_results]]
+
+
+def test_a_step_that_only_adds_up_what_another_one_made_of_the_inputs_is_not_counted() -> None:
+    space = catalog.load("gemm16/wgmma_summed")
+    scope = Scope(dict.fromkeys(space.operation.sizes, 1), dict(space.operation.options), "cuda", Limits())
+    table = GridTable.of([Measured(space, dict(space.default), {}), Measured(None, {}, {})], scope, SIZES)
+    assert table.owners == [0, 1]
+    blocks = space.steps[0].blocks(space.names(space.default, scope_at(scope, SIZES[0])))
+    assert table.grids[0].along(np.array(SIZES[0], float)).prod() == math.prod(blocks)
 
 
 SOURCE = "KERNEL void twice(GLOBAL float *y, int n) {}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tuner.prediction.grids import Extents, Measured, Sizes, TiledGrid, parameters_of, scope_at
+from tuner.prediction.grids import Extents, Measured, Sizes, TiledGrid, parameters_of, reads_input, scope_at
 from tuner.space import expressions
 from tuner.space.scope import Scope
 
@@ -31,7 +31,7 @@ class GridTable(NamedTuple):
         """
         scopes = functools.cache(functools.partial(scope_at, scope))  # many grids are evaluated at the same sizes
         parameters: dict[int, list[str]] = {}
-        extents: dict[int, list[Extents]] = {}
+        extents: dict[int, list[tuple[Extents, bool]]] = {}
         inferred: dict[tuple[object, ...], list[TiledGrid]] = {}
         table = GridTable([], [])
         for number, (space, config) in enumerate((entry.space, entry.config) for entry in measured):
@@ -41,12 +41,13 @@ class GridTable(NamedTuple):
                 continue
             if id(space) not in parameters:
                 parameters[id(space)] = parameters_of(space)
-                extents[id(space)] = [Extents(step, space) for step in space.steps]
+                extents[id(space)] = [(Extents(step, space), reads_input(step, space)) for step in space.steps]
             key = id(space), *(config.get(name) for name in parameters[id(space)])
             if key not in inferred:
-                of_steps = [TiledGrid.of(each, config, scopes, sizes) for each in extents[id(space)]]
-                known = [grid for grid in of_steps if grid is not None]
-                inferred[key] = [grid for grid in known if grid.is_product] or known or [UNKNOWN]
+                of_steps = [(TiledGrid.of(each, config, scopes, sizes), reads) for each, reads in extents[id(space)]]
+                known = [(grid, reads) for grid, reads in of_steps if grid is not None]
+                products = [(grid, reads) for grid, reads in known if grid.is_product] or known
+                inferred[key] = [grid for grid, reads in products if reads] or [g for g, _ in products] or [UNKNOWN]
             for grid in inferred[key]:
                 table.grids.append(grid)
                 table.owners.append(number)

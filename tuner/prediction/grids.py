@@ -229,5 +229,12 @@ def is_in_outputs(space: Space) -> Mask:
     return np.array([name in names for name in space.operation.sizes])
 
 
+def reads_input(step: Step, space: Space) -> bool:
+    """Whether a step takes an array that it may only read, or an object that describes one."""
+    taken = [a for a in space.operation.arguments if a.name in step.arguments]
+    described = {name for a in taken if a.kind is not None for name in a.kind.describes}
+    return any(a.role == "in" and (a in taken or a.name in described) for a in space.operation.arguments)
+
+
 def _large(space: Space) -> Array:
     return np.full(len(space.operation.sizes), float(PROBE_SIZE))
