@@ -13,11 +13,12 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from tuner.cli import defaults, hidden, options, output
+from tuner.cli import defaults, options, output
 from tuner.cli.interrupts import Terminated
 from tuner.cli.verb_names import VERBS
 from tuner.errors import RequestError, TunerError
 from tuner.measure.process import preparation
+from tuner.measure.timing.hidden import Hidden
 from tuner.quoting import shown
 from tuner.version import VERSION
 
@@ -116,7 +117,7 @@ def _version(verbose: bool) -> str:
 def main() -> None:
     """Run `tune` with the arguments of this process, and exit with its status."""
     _open_standard_files()
-    hidden.hide()
+    Hidden().hide()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # not under nohup, which ignores the signal
         signal.signal(signal.SIGHUP, _terminate)

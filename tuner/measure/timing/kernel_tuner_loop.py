@@ -5,9 +5,7 @@ before.
 """
 
 import contextlib
-import sys
 from collections.abc import Callable, Mapping
-from importlib.abc import MetaPathFinder
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -15,28 +13,11 @@ from typing import Any
 from tuner.devices import Device
 from tuner.errors import LaunchError
 from tuner.measure.timing.clock import Stopwatch
+from tuner.measure.timing.hidden import Hidden
 from tuner.measure.timing.observers import Observers, plain
 from tuner.space.config import Value
 
-
-class _Hidden(MetaPathFinder):
-    """An import hook that makes a package appear not to be installed."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == self._name:
-            raise ModuleNotFoundError(f"{name}: hidden", name=name)
-
-    def __enter__(self) -> None:
-        sys.meta_path.insert(0, self)
-
-    def __exit__(self, *exception: object) -> None:
-        sys.meta_path.remove(self)
-
-
-with _Hidden("torch"):  # Kernel Tuner imports it if installed, which takes seconds; its benchmark loop does not use it
+with Hidden():  # the loop uses neither
     from kernel_tuner.backends.backend import Backend
     from kernel_tuner.core import DeviceInterface
     from kernel_tuner.observers.observer import BenchmarkObserver

@@ -11,17 +11,22 @@ _USER = "kernel_tuner"
 
 
 class Hidden(MetaPathFinder):
-    """Finds no module, and says that these are missing if Kernel Tuner asks for them."""
+    """Finds no module, and says that these are missing if Kernel Tuner asks for them: in a block, or after `hide`."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if fullname in _HIDDEN and _importer(sys._getframe(1)).partition(".")[0] == _USER:
             raise ModuleNotFoundError(f"{fullname} is hidden from {_USER}", name=fullname)
         return None
 
+    def __enter__(self) -> None:
+        self.hide()
 
-def hide() -> None:
-    """Hide these packages for the life of this process, in which nobody hands their arrays to Kernel Tuner."""
-    sys.meta_path.insert(0, Hidden())
+    def __exit__(self, *exception: object) -> None:
+        sys.meta_path.remove(self)
+
+    def hide(self) -> None:
+        """For the life of this process, if nobody hands their arrays to Kernel Tuner in it."""
+        sys.meta_path.insert(0, self)
 
 
 def _importer(frame: FrameType | None) -> str:
