@@ -1,4 +1,7 @@
-"""Parameters whose values give the same code are named by `tune validate --compile`, and after a search."""
+"""Parameters whose values give the same code are named by `tune validate --compile`, and after a search.
+
+So are values that do not compile.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,19 @@ def test_a_parameter_that_changes_anything_is_not(what: str, tmp_path: Path, tun
     done = tune("validate", of(tmp_path, language, code, **more), "64", "--compile", "--json")
     assert done.status == 0, done.err
     assert not [warning for warning in done.json["warnings"] if "the same code" in warning]
+
+
+@pytest.mark.slow
+def test_values_that_do_not_compile_are_named_with_the_compilers_words(tmp_path: Path, tune: Tune) -> None:
+    code = CUDA.format("", f'static_assert(knob < 3 && a != 1, "too much"); {COPY}')
+    knobs, default = {"knob": [1, 2, 3, 4], "a": [1, 2, 3]}, {"knob": 1, "a": 2}
+    file = of(tmp_path, "cuda", code, parameters=knobs, default=default, block=["32 * knob"])
+    done = tune("validate", file, "64", "--compile", "--json")
+    assert done.status == 0, done.err
+    of_knob, of_a = done.json["warnings"]
+    assert "parameters.knob: with the default's other values, 3, 4 cannot be compiled: " in of_knob
+    assert 'error: static assertion failed with "too much"; remove what never compiles' in of_knob
+    assert "parameters.a: with the default's other values, 1 cannot be compiled: " in of_a
 
 
 @pytest.mark.slow

@@ -254,6 +254,22 @@ def test_functions_that_kernels_call_without_a_mark_get_one_at_their_line() -> N
     assert not any("operator" in line or "main" in line for line in lines)
 
 
+def test_assertions_stay_that_name_only_what_kernels_name() -> None:
+    kept = 'static_assert(WIDTH % 2 == 0 && sizeof(float) == 4, "WIDTH is odd");'
+    others = [
+        "static_assert(RUNS > 0);",
+        "static_assert(sizeof(Options) > 8);",
+        "static_assert(std::is_same<float, float>::value);",
+    ]
+    head = "#include <vector>\nconstexpr int WIDTH = 4;\nconstexpr int RUNS = 3;\n"
+    classes = "struct Options { enum Mode { FAST }; std::vector<int> sizes; };\n"
+    kernel = twice("WIDTH / 2 * x[i]; static_assert(sizeof(Options::Mode) == 4)")
+    text = "\n".join([head + classes, *others, f"namespace checks {{ {kept} }}", kernel, "int main() {}\n"])
+    code = device_code.of(text, ("twice",))
+    assert kept in code
+    assert not [other for other in others if other in code]
+
+
 def test_host_code_is_no_part_of_the_identity(tmp_path: Path) -> None:
     file = brought(tmp_path, text := IDIOMS["main, headers and launches"])
     before = code(catalog.load(str(file)))

@@ -30,14 +30,14 @@ MOST_SECONDS = 60  # for a build in a process of its own
 @dataclass(frozen=True)
 class Sample:
     """The result for one kind of device. If this machine cannot compile for it, `missing` says why, and nothing was
-    built. `dead` are messages about parameters whose values give the same code."""
+    built. `doubts` are messages about parameters whose values give the same code, or do not compile."""
 
     kind: str
     architecture: str = ""
     config: Config | None = None
     figures: Figures = NO_FIGURES
     missing: str = ""
-    dead: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.missing:
@@ -76,8 +76,8 @@ def _sample(space: Space, problem: Scope, kind: str) -> Sample:
         what = "does not compile" if isinstance(error, BuildError) else "cannot be built"
         what = "cannot be launched" if isinstance(error, LaunchError) else what
         raise RequestError(f"{kind}: {config_text(instance.config)} {what}: {log}") from None
-    dead = tuple(equal_code.of_default(space, instance, compiler))
-    return Sample(kind, compiler.architecture, instance.config, built.figures, dead=dead)
+    doubts = tuple(equal_code.of_default(space, instance, compiler))
+    return Sample(kind, compiler.architecture, instance.config, built.figures, doubts=doubts)
 
 
 def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Instance]:

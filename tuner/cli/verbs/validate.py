@@ -80,9 +80,9 @@ def command(
         samples = sample_build.samples(space, scope)
         data["builds"] = [asdict(sample) for sample in samples]
         lines += map(str, samples)
-        dead = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.dead]
-        data["warnings"] += dead
-        output.warn(dead)
+        doubts = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.doubts]
+        data["warnings"] += doubts
+        output.warn(doubts)
     if show_source:
         data["sources"] = _sources(space, scope)
         lines += data["sources"]

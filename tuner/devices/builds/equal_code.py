@@ -1,4 +1,7 @@
-"""Find parameters whose values give the same code: their binaries are equal without names and compiler options."""
+"""Find parameters whose values give the same code: their binaries are equal without names and compiler options.
+
+Values that do not compile are found on the way.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tuner.devices.builds.build import Build
 from tuner.devices.builds.compiler import Compiler
-from tuner.errors import DeviceError, EnvironmentTrouble, SpaceError, TrialError
+from tuner.errors import BuildError, DeviceError, EnvironmentTrouble, SpaceError, TrialError
 from tuner.paths import digest
-from tuner.quoting import shown
+from tuner.quoting import plain, shown
 from tuner.space.config import Config, ConfigKey, Value, config_key
 from tuner.space.file import sample
 from tuner.space.instance import Instance
@@ -35,9 +38,11 @@ Groups = Mapping[str, Sequence[Sequence[Instance]]]  # by parameter: instances t
 
 
 def of_default(space: Space, default: Instance, compiler: Compiler) -> list[str]:
-    """Messages about the parameters whose values give the same code, around the default and other configurations.
+    """Messages about the parameters whose values give the same code, around the default and other configurations, and
+    about values that do not compile with the default's other values.
 
-    At most MOST_BUILDS configurations are compiled, within MOST_SECONDS.
+    At most MOST_BUILDS configurations are compiled, within MOST_SECONDS. Of a parameter's values beside the default's
+    others, the last is compiled, and the rest if a build with one of them failed.
     """
     tried = list(itertools.islice(sample.instances(space, default.problem, 2 * MOST_GROUPS), sample.SIZE))
     bases = [default.config, *(tried[position].config for position in (len(tried) // 2, -1) if tried)]
@@ -46,7 +51,8 @@ def of_default(space: Space, default: Instance, compiler: Compiler) -> list[str]
         others = {_without(base, name): base for base in bases}
         varied = (list(_varied(space, default.problem, base, name)) for base in others.values())
         groups[name] = [group for group in varied if len(group) > 1]
-    return _messages(space, groups, _bounded(compiler))
+    builds = _Bounded(compiler)
+    return [*_messages(groups, builds), *_uncompiled(default, groups, builds)]
 
 
 def of_trials(space: Space, scope: Scope, configs: Iterable[Config], builds: Builds) -> list[str]:
@@ -58,7 +64,7 @@ def of_trials(space: Space, scope: Scope, configs: Iterable[Config], builds: Bui
         for config in measured:
             alike.setdefault(_without(config, name), []).append(Instance(space, config, scope))
         groups[name] = [group for group in alike.values() if len(group) > 1][:MOST_GROUPS]
-    return _messages(space, groups, builds)
+    return _messages(groups, builds)
 
 
 def _without(config: Mapping[str, Value], name: str) -> ConfigKey:
@@ -74,29 +80,38 @@ def _varied(space: Space, scope: Scope, base: Mapping[str, Value], name: str) ->
             yield Instance(space, config, scope)
 
 
-def _bounded(compiler: Compiler) -> Builds:
-    """Builds, until there were too many or they took too long."""
-    found: dict[Source, Build | None] = {}
-    end = time.monotonic() + MOST_SECONDS
+class _Bounded:
+    """Builds, until there were too many or they took too long. `errors` are those of sources that do not compile."""
 
-    def build(source: Source) -> Build | None:
-        if source not in found:
-            is_other = any(build is not None and not build.binary.startswith(_ELF) for build in found.values())
-            is_over = len(found) >= MOST_BUILDS or time.monotonic() > end or is_other
-            try:
-                found[source] = None if is_over else compiler.build(source)
-            except TrialError:
-                found[source] = None
-        return found[source]
+    def __init__(self, compiler: Compiler) -> None:
+        self.errors: dict[Source, BuildError] = {}
+        self._compiler = compiler
+        self._found: dict[Source, Build | None] = {}
+        self._end = time.monotonic() + MOST_SECONDS
 
-    return build
+    def __call__(self, source: Source) -> Build | None:
+        if source not in self._found:
+            self._found[source] = self._build(source)
+        return self._found[source]
+
+    def _build(self, source: Source) -> Build | None:
+        is_other = any(build is not None and not build.binary.startswith(_ELF) for build in self._found.values())
+        if len(self._found) >= MOST_BUILDS or time.monotonic() > self._end or is_other:
+            return None
+        try:
+            return self._compiler.build(source)
+        except BuildError as error:
+            self.errors[source] = error
+        except (DeviceError, EnvironmentTrouble, TrialError):
+            pass  # the run itself reports them
+        return None
 
 
-def _messages(space: Space, groups: Groups, builds: Builds) -> list[str]:
+def _messages(groups: Groups, builds: Builds) -> list[str]:
     return [
         _message(name, alike)
         for name, alike in groups.items()
-        if alike and all(is_same(group[0], other, builds) for group in alike for other in group[1:])
+        if alike and all(is_same(group[0], other, builds) for group in alike for other in reversed(group[1:]))
     ]
 
 
@@ -110,6 +125,37 @@ def _message(name: str, groups: Sequence[Sequence[Instance]]) -> str:
         f"other parameters at {problem_text(problem.sizes, problem.types)}, so they make no difference there; try a "
         f"larger size, such as {larger}; if nothing changes, remove it, or find out why the compiler ignores it"
     )
+
+
+def _uncompiled(default: Instance, groups: Groups, builds: _Bounded) -> Iterator[str]:
+    """Messages about the values that do not compile with the default's other values."""
+    for name, alike in groups.items():
+        others = _without(default.config, name)
+        group = next((group for group in alike if _without(group[0].config, name) == others), ())
+        is_known = any(source in builds.errors for each in group for source in _sources(each))
+        if not is_known and (not group or _error(group[-1], builds) is None):
+            continue
+        errors = {each.config[name]: error for each in group if (error := _error(each, builds))}
+        lines = plain(next(iter(errors.values()))).splitlines()
+        fault = next((line for line in lines if "error" in line), "".join(lines[:1]))
+        yield (
+            f"parameters.{name}: with the default's other values, {shown(', '.join(map(str, errors)))} cannot be "
+            f"compiled: {shown(fault.strip())}; remove what never compiles, or exclude it by `restrictions:`"
+        )
+
+
+def _error(instance: Instance, builds: _Bounded) -> BuildError | None:
+    for source in _sources(instance):
+        if builds(source) is None and (error := builds.errors.get(source)):
+            return error
+    return None
+
+
+def _sources(instance: Instance) -> list[Source]:
+    try:
+        return [step.source for step in render(instance)]
+    except (SpaceError, TrialError):
+        return []
 
 
 def is_same(one: Instance, other: Instance, builds: Builds) -> bool:

@@ -26,6 +26,12 @@ _EMPTY_ARRAY = re.compile(r"\[\s*\]\s*=\s*\{\s*\}")  # `int list[] = {};`, which
 
 _NAMESPACE = re.compile(r"\bnamespace\s+(?:\w+\s*::\s*)*(\w+)[^;{}()=]*\{")
 
+# What an assertion may name besides what the kernels name.
+_ASSERTS = frozenset(
+    {"static_assert", "sizeof", "alignof", "true", "false", "and", "or", "not", "const", "unsigned", "signed", "int",
+     "short", "long", "char", "bool", "float", "double"}
+)  # fmt: skip
+
 _WHOLE = re.compile(r"(?:un)?signed|int|long|short|char|bool|auto|u?int\w*_t|size_t|ptrdiff_t|uint|ushort|ulong|uchar")
 
 
@@ -128,10 +134,18 @@ class _File:
         for each in declarations:
             if each.is_namespace:
                 yield from self._unneeded(each.members, reached)
+            elif self._at(each.first) == "static_assert":
+                if not self._words(each) <= (reached - self._host_names) | _ASSERTS:
+                    yield each.first, each.last
             elif each.is_host or not (each.names & reached or self._is_using(each)):
                 yield each.first, each.last
             else:
                 yield from ((member.first, member.last) for member in each.host_members)
+
+    @functools.cached_property
+    def _host_names(self) -> frozenset[str]:
+        those = (each for each in flat(self.declarations) if each.is_host or each.is_refused)
+        return frozenset[str]().union(*(each.names for each in those))
 
     def _is_using(self, declaration: Declaration) -> bool:
         return self._at(declaration.first) == "using" and self._at(declaration.first + 1) == "namespace"

@@ -304,4 +304,4 @@ class Declarations:
             if text == "(" and is_typedef and "(" not in map(self.at, outside[:number]):  # of a pointer to a function
                 pointers = [i for i in range(at, self._closes.get(at, at)) if self.at(i) == "*"]
                 names |= {self.at(i + 1) for i in pointers[-1:]}
-        return frozenset(names - _TYPES - _ATTRIBUTES)
+        return frozenset(names - _TYPES - _ATTRIBUTES - {"static_assert"})
