@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -58,34 +58,15 @@ class Verification:
         return {**vars(self), "record": own}
 
 
-@dataclass(frozen=True)
-class ImportedRecords:
-    """The imported records to verify, found in a store."""
-
-    gathered: Gathered
-
-    @staticmethod
-    def found(
-        kernels: Sequence[str], results: Path | None, device: str | None, noted: Callable[[str], None]
-    ) -> ImportedRecords:
-        """Those of these kernels (names, parts of names, families, patterns, files), or of all in the user's store.
-
-        Raises RequestError if a kernel has no records, DeviceError if the device is not there.
-        """
-        return ImportedRecords(cases.found(kernels, results, device, noted, lambda record: record.is_imported))
-
-    def verified(self, results: Path | None, progress: Progress) -> Iterator[Verification]:
-        """Verify one after the other. Raises EnvironmentTrouble if the machine stays in trouble."""
-        for name, error in self.gathered.unusable.items():
-            progress.noted(f"{name}: its records are left out: {error}")
-        with Crews(progress.noted) as crews:
-            for case in self.gathered.cases:
-                for record in _imported(case):
+def verified(gathered: Gathered, results: Path | None, progress: Progress) -> Iterator[Verification]:
+    """Verify the imported records of these cases. Raises EnvironmentTrouble if the machine stays in trouble."""
+    for name, error in gathered.unusable.items():
+        progress.noted(f"{name}: its records are left out: {error}")
+    with Crews(progress.noted) as crews:
+        for case in gathered.cases:
+            for record in case.records:
+                if record.is_imported:
                     yield _verified(crews, case, record, results, progress)
-
-
-def _imported(case: Case) -> list[Record]:
-    return [record for record in case.records if record.is_imported]
 
 
 def _verified(crews: Crews, case: Case, record: Record, results: Path | None, progress: Progress) -> Verification:

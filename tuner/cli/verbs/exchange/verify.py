@@ -34,15 +34,16 @@ def command(kernels: tuple[str, ...], device: str | None, results: Path | None, 
     Example: tune verify sgemm
     """
     from tuner.cli.screen import logs, progress
+    from tuner.tuning import verifying
+    from tuner.tuning.checking import cases
     from tuner.tuning.exploration import Quiet
-    from tuner.tuning.verifying import ImportedRecords
 
-    found = ImportedRecords.found(kernels, results, device, output.say)
-    if left_out := found.gathered.left_out:
+    found = cases.found(kernels, results, device, output.say, lambda record: record.is_imported)
+    if left_out := found.left_out:
         output.say(f"imported records that are not verified: {left_out}")
     done: list[Verification] = []
     with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):
-        for each in found.verified(results, Quiet(listener.noted)):
+        for each in verifying.verified(found, results, Quiet(listener.noted)):
             done.append(each)
             listener.noted(_line(each))
     totals = ", ".join(
