@@ -119,6 +119,21 @@ def test_a_kernel_can_be_loaded_in_a_thread_that_ends() -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+OUTLIVES_THE_MODULES = """
+import builtins
+import tuner
+builtins.kernel = tuner.load("sgemm/03_naive", 16, device="cuda")  # deleted after the modules
+builtins.buffer = builtins.kernel.device.allocate(16)
+print("done")
+"""
+
+
+def test_a_kernel_that_outlives_the_modules_ends_in_silence() -> None:
+    done = subprocess.run([sys.executable, "-c", OUTLIVES_THE_MODULES], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_what_another_library_makes_current_in_between_does_no_harm(library: str, cuda: Device) -> None:
     kernel = tuner.load("sgemm/03_naive", SHAPE, device=cuda)

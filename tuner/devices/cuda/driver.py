@@ -60,6 +60,9 @@ def reason_of(status: int) -> str | None:
 class Context:
     """A context of one GPU. Most driver calls use the calling thread's current context."""
 
+    # Objects that outlive the modules are deleted when `sys` is None here.
+    _process_is_ending = staticmethod(sys.is_finalizing)
+
     def __init__(self, handle: int, number: int) -> None:
         self.handle, self.number = ctypes.c_void_p(handle), number
         self.cuda = library()
@@ -107,7 +110,7 @@ class Context:
 
         Garbage collection may call this at any time.
         """
-        if handle.value and not sys.is_finalizing():
+        if handle.value and not self._process_is_ending():
             with self.apart_from_capture(), contextlib.suppress(LaunchError):
                 self.call("releasing", name, handle)
 
