@@ -137,21 +137,23 @@ def prototypes(text: str) -> list[Prototype]:
     bounds = _BOUNDS.findall(code)
     with_bounds = {"__launch_bounds__", *(name for name, _, _ in bounds)}
     spaces = {name: value for name, value in macros if value.isidentifier()} if "namespace" in code else {}
-    kernels, functions = [], []
+    kernels, functions = [], list[tuple[str, list[str], str, tuple[str, ...]]]()
     for prefix, name, inner, namespace, body in definitions(words(code)):
         namespace = re.sub(r"\w+", lambda part: spaces.get(part[0], part[0]), namespace)
         is_kernel = bool(portable.intersection(prefix) or _KERNEL_WORDS & set(prefix))
-        parameters = _parameters(inner, lists, types, is_kernel)
         if is_kernel:
             template, defaults = _template(prefix)
             declared = _declared(prefix)
             has_bounds, cluster = bool(with_bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
             inside = (template, _block(prefix), defaults, namespace, body)
             found = (*inside, has_bounds, cluster, _launch_bounds(declared, bounds))
-            kernels.append(Prototype(name, parameters, True, *found))
+            kernels.append(Prototype(name, _parameters(inner, lists, types, True), True, *found))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
-            functions.append(Prototype(name, parameters, False, namespace=namespace, body=body))
-    return kernels or functions
+            functions.append((name, inner, namespace, body))
+    return kernels or [
+        Prototype(name, _parameters(inner, lists, types, False), False, namespace=namespace, body=body)
+        for name, inner, namespace, body in functions
+    ]
 
 
 def is_type_word(word: str) -> bool:

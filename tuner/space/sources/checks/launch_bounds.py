@@ -46,7 +46,9 @@ def faults(space: Space, prototype: Prototype, code: str) -> Iterator[MacroFault
     others, conditions = _related(space, frozenset(known))
     scope = space.operation.own(Scope(sizes={}, options={}, language="cuda", limits=_largest(space)))
     most = _THREADS[scope.limits.compute_capability]
-    excessive = [*_excessive(space, scope, known, (threads, blocks), most)]
+    alone = [each for each in conditions if {*space.parameters_behind(each.that.names)} <= {*known}]
+    found = _excessive(space, scope, known, (threads, blocks), most)
+    excessive = [each for each in found if space.satisfies(each[0], scope, alone)]
     if not excessive:
         return
     tried = ((config, *asked) for config in _combinations(space, others) for asked in excessive)
