@@ -21,6 +21,7 @@ class ArrayGuards:
     def __init__(self, device: Device, kernels: BenchKernels, buffers: Mapping[str, Buffer], outputs: Set[str]) -> None:
         self._device, self._kernels, self._buffers = device, kernels, buffers
         self._bytes = {name: OUTPUT_GUARD if name in outputs else INPUT_GUARD for name in buffers}
+        self._are_written = False  # by this object
         self._checks = [kernels.check_guards(name, buffer, self._bytes[name]) for name, buffer in buffers.items()]
 
     def check(self) -> None:
@@ -29,13 +30,16 @@ class ArrayGuards:
             call()
 
     def are_whole(self) -> bool:
-        """Whether the guards are as they were written. Finding out writes to no page that a fork shares."""
+        """Whether the guards are as this object wrote them. Finding out writes to no page that a fork shares."""
+        if not self._are_written:
+            return False
         self._kernels.clear()
         self.check()
         return not any(counts.before or counts.after for counts in self._kernels.counts().values())
 
     def write(self) -> None:
         """Write the guards. A small array is overwritten with them, because its content is written before each run."""
+        self._are_written = True
         for name, buffer in self._buffers.items():
             if buffer.nbytes < SMALL:
                 self._device.fill(buffer.whole, self._bytes[name], buffer.nbytes + 2 * GUARD)
