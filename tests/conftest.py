@@ -59,6 +59,8 @@ def pytest_collection(session: pytest.Session) -> None:
     config = session.config
     if config.getoption("numprocesses", None):
         gc.enable()  # the process that only hears of tests collects none
+        return
+    os.environ["TUNER_CACHE"] = _cache(config._tmp_path_factory)  # tests take the forms of spaces that modules load
     if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and config.args_source is config.ArgsSource.TESTPATHS:
         files = sorted(ROOT.joinpath("tests").rglob("test_*.py"))
         modules.load(files[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])], config)
@@ -85,6 +87,10 @@ def pytest_collection_finish() -> None:
 _unasked = itertools.count()  # numbers of the folders of tests that ask for none
 
 
+def _cache(factory: pytest.TempPathFactory) -> str:
+    return os.environ.get(BUILDS) or str(common(factory) / "cache")
+
+
 @pytest.fixture(autouse=True)
 def folders(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -96,7 +102,7 @@ def folders(
     else:
         folder = tmp_path_factory.getbasetemp() / f"unasked-{next(_unasked)}"
     monkeypatch.setenv("TUNER_TURNS", "")
-    monkeypatch.setenv("TUNER_CACHE", os.environ.get(BUILDS) or str(common(tmp_path_factory) / "cache"))
+    monkeypatch.setenv("TUNER_CACHE", _cache(tmp_path_factory))
     monkeypatch.setenv("TUNER_STATE", str(folder / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(folder / "results"))
 

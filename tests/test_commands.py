@@ -53,6 +53,10 @@ SMALL = {  # what runs in place of a command that a GPU would run, or that takes
     "explain sgemm/01_host_blocked 96 --no-measure": "explain sgemm/01_host_blocked 16 --no-measure",
     "sgemm/01_host_blocked 96 --same-bits-as default": "sgemm/01_host_blocked 16 --same-bits-as default --budget 3",
     "sgemm/01_host_blocked 96 --same-bits-as record": "sgemm/01_host_blocked 16 --same-bits-as record --budget 3",
+    "evaluate mine.c --against sgemm/01_host_blocked --sizes 48": (
+        "evaluate mine.c --against sgemm/01_host_blocked --sizes 48 --rounds 5"
+    ),
+    "run kernels/twice.yaml 1000000 --device opencl": "run kernels/twice.yaml 1000 --device opencl",
     "axpy.yaml 1000000 --type real=float16": "axpy.yaml 1000 --type real=float16 --budget 2",
 }
 PAGES = [*dict.fromkeys(("README.md", "docs/start.md", "docs/using.md", *TEXTS))]  # in the order of a reader

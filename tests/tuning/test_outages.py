@@ -42,7 +42,7 @@ def line_with(text: str, process: subprocess.Popen[str] | Command) -> str:
 
 def gated(stage: Stage, gate: Path) -> tuple[str, ...]:
     """A request of 6 configurations, half of which run only when there is a file `gate`."""
-    text = c_kernel("gated", f'while (v > 2 && access("{gate}", F_OK)) usleep(1000); {MULTIPLY}')
+    text = c_kernel("gated", f'while (v > 2 && access("{gate}", F_OK)) usleep(20000); {MULTIPLY}')
     file = stage(text, "gated", f"{{v: {list(range(6))}}}")
     return (str(file), "8", "--device", "host", "--repeats", "1", "--timeout", str(PATIENCE_SECONDS))
 
