@@ -64,7 +64,7 @@ def measured(
     problem = "gemm", arguments, {"A": a, "B": a, "C": c}, "B" if options.transposed else ""
     default, offered = device.library(*problem), device.library_algorithms(*problem)
     if default is None:
-        raise SystemExit("nvmath-python is missing")
+        raise SystemExit("cuBLAS is missing")
     bound = (2.0**-8 if c == "bfloat16" else 2.0**-10 if c == "float16" else 0.0) * answer.abs() + 2**-19 * size
 
     def is_right(call: Call) -> bool:

@@ -56,7 +56,6 @@ IMPORTERS = {
     "cloudpickle": ("door/sending.py",),
     "kernel_tuner": ("search/", "measure/timing/kernel_tuner_loop.py", "door/"),
     "numpy": ("",),
-    "nvmath": ("devices/cuda/blas/",),
     "optuna": ("search/", "tuning/ledger/", "report/importance.py"),
     "pandas": ("session/tuned.py",),
     "pycuda": ("devices/cuda/pycuda_gpu.py",),

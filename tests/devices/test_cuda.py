@@ -59,7 +59,6 @@ parameters: {{a: [1]}}
 def test_the_vendors_product_is_right_by_default_and_by_some_algorithm(
     types: tuple[str, str], is_transposed: bool, size: str, beta: float, tmp_path: Path, cuda: Device
 ) -> None:
-    pytest.importorskip("nvmath")
     a, c = types
     words = {"b": "N, K", "right": "transpose(B, (0, 2, 1))"} if is_transposed else {"b": "K, N", "right": "B"}
     rtol, epsilon = {"bfloat16": 2**-8, "float16": 2**-10}.get(c, 0.0), 2**-52 if c == "float64" else 2**-23

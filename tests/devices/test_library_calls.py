@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import re
@@ -18,12 +19,19 @@ import pytest
 from tuner.catalog import catalog
 from tuner.devices.cuda import architectures, driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
-from tuner.devices.cuda.blas import algorithm_compiler, algorithm_program, chosen_algorithm, cublas_tiles, products
+from tuner.devices.cuda.blas import (
+    algorithm_compiler,
+    algorithm_program,
+    baselines,
+    chosen_algorithm,
+    cublas_tiles,
+    products,
+)
 from tuner.devices.cuda.blas.repeated_calls import BEFORE_CAPTURE
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.product import Matrices, MatrixProduct
 from tuner.devices.work import Function, Passed, Work
-from tuner.errors import BuildError, LaunchError
+from tuner.errors import BuildError, LaunchError, OutOfMemory
 from tuner.space import operation
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering
@@ -86,7 +94,9 @@ int cublasLtMatmul(long handle, long it, float *alpha, long a, long la, long b, 
     return 0;
 }
 int cuMemAlloc_v2(long *address, long size) { *address = 1 << 30 | ++allocated << 25; return 0; }
-int cublasCreate_v2(long *handle) { *handle = ++handles; return 0; }
+long unable = 0;
+int cublasCreate_v2(long *handle) { *handle = ++handles; return unable; }
+int cublasGetVersion_v2(long handle, int *version) { *version = 130100; return 0; }
 int cublasSetStream_v2(long handle, void *stream) { return 0; }
 long mode = 0;
 int cublasSetMathMode(long handle, int given) { mode = given; return 0; }
@@ -179,7 +189,7 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     handles, workspaces = (products._PerStream(make, {}) for make in (products._new_handle, products._new_workspace))
     monkeypatch.setattr(products, "_handles", lambda number: handles)
     monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
-    for module in (products, chosen_algorithm, cublas_tiles):
+    for module in (baselines, products, chosen_algorithm, cublas_tiles):
         monkeypatch.setattr(module, "shared_library", lambda name: library)
     for name in ("made", "offered", "refused"):  # descriptions; algorithms of cuBLASLt; launches
         ctypes.c_long.in_dll(library, name).value = 0
@@ -254,6 +264,45 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
     assert values("given", 13)[10] == workspace
     launch.on_arrays(arrays(0), None, 1.0, 0.0)
     assert values("given", 13)[10] != workspace, "another stream has a workspace of its own"
+
+
+def test_baselines_are_the_librarys_own_choice_and_what_cublaslt_offers_on_the_same_arrays(
+    library: ctypes.CDLL, context: Any
+) -> None:
+    at = {"A": 8192 + 16, "B": 16384, "C": 4096}
+    problem = "gemm", {**at, "M": 3, "N": 5, "K": 7, "alpha": 2.0, "beta": 0.5}, dict.fromkeys("ABC", "float32"), ("B",)
+
+    def algorithms() -> list[Any]:
+        return baselines.algorithms(context, *problem, lambda nbytes: SimpleNamespace(handle=nbytes))
+
+    default = baselines.default(context, *problem)
+    assert default is not None
+    assert default.name == "cuBLAS 13.1.0"
+    default()
+    assert numbers(library)[1:] == [1, 0, 5, 3, 7, 16384, 7, 8192 + 16, 7, 4096, 5, 68, -1]
+    assert [*(ctypes.c_float * 2).in_dll(library, "factors")] == [2.0, 0.5]
+    assert algorithms() == []
+    ctypes.c_long.in_dll(library, "offered").value = 2
+    both = algorithms()
+    assert [each.name for each in both] == ["cuBLASLt 13.1.0 (best of 32)"] * 2
+    for number, each in enumerate(both):
+        each()
+        given = [*(ctypes.c_long * 13).in_dll(library, "given")]
+        assert (given[3], given[1], given[5], given[9], given[12]) == (8192 + 16, 16384, 4096, 4711 + number, 0)
+    assert [*(ctypes.c_long * 9).in_dll(library, "alignments")][5:] == [256, 16, 256, 256]
+    assert baselines.default(context, "gemm", at, *problem[2:]) is None, "sizes are missing"
+    assert baselines.default(context, "gemm", problem[1], {**problem[2], "A": "int8"}, ()) is None
+
+
+@pytest.mark.parametrize("status", [1, 3])
+def test_a_cublas_that_creates_no_handle_is_no_baseline_and_too_little_memory_is_said(
+    library: ctypes.CDLL, context: Any, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unable = ctypes.c_long.in_dll(library, "unable")
+    monkeypatch.setattr(unable, "value", status)
+    arguments = dict.fromkeys(("A", "B", "C", "M", "N", "K"), 4096)
+    with pytest.raises(OutOfMemory, match="end other programs") if status == 3 else contextlib.nullcontext():
+        assert baselines.default(context, "gemm", arguments, dict.fromkeys("ABC", "float32"), ()) is None
 
 
 @pytest.mark.parametrize("differs", ["", "kind", "nodes", "forks", "edge", "programmatic", "refused"])

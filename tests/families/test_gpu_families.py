@@ -409,7 +409,6 @@ def test_an_operator_is_compiled_with_dynamic_shapes_and_captured(
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_library_tells_how_it_would_run_a_product(shape: tuple[int, int, int, int]) -> None:
-    pytest.importorskip("nvmath")
     batch, m, n, k = shape
     space, device = catalog.load("sgemm/14_split_k"), devices.shared("cuda:0")
     scope = Scope({"M": m, "N": n, "K": k, "batch": batch}, dict(space.operation.options), "cuda", device.limits)

@@ -374,7 +374,6 @@ def test_not_a_number_and_infinity_are_those_of_numpy(
 
 @pytest.mark.gpu
 def test_doubles_are_multiplied_by_the_vendors_library_as_on_the_host(cuda: Device) -> None:
-    pytest.importorskip("nvmath")
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((700, 300)), rng.standard_normal((300, 500))
     buffers = {"A": cuda.upload(a), "B": cuda.upload(b), "C": cuda.allocate(8 * 700 * 500)}

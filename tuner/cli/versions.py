@@ -13,7 +13,7 @@ from tuner.version import DISTRIBUTION, VERSION
 # Distributions whose version changes what is measured, searched, compiled or carried to other machines.
 _PACKAGES = (
     "kernel_tuner", "optuna", "numpy", "scipy", "click", "pydantic",
-    "pyopencl", "pocl-binary-distribution", "pycuda", "cuda-bindings", "nvidia-cuda-nvrtc", "nvmath-python",
+    "pyopencl", "pocl-binary-distribution", "pycuda", "cuda-bindings", "nvidia-cuda-nvrtc",
     "nvidia-cublas", "cupy-cuda13x", "torch", "triton", "distributed", "ray",
 )  # fmt: skip
 

@@ -50,7 +50,7 @@ class Backend:
     needs: the software that its devices need, as text for messages.
     package: pip name of the Python package to install for it.
     modules: Python modules, any one of which drives it; empty if it needs none.
-    library_modules: the modules that call the vendor library; they are slow to import.
+    load_library: loads the vendor library, which is slow, ahead of its first use.
     remedy: what to do if there is no device although `package` is installed.
     lacks: returns what, other than a package, this machine lacks for such devices; None if it lacks nothing.
     limits_of: the limits of an architecture, as far as they are known without a device.
@@ -75,7 +75,7 @@ class Backend:
     start_apart: Callable[[], None] = lambda: None
     package: str | None = None
     modules: tuple[str, ...] = ()
-    library_modules: tuple[str, ...] = ()
+    load_library: Callable[[], object] = lambda: None
     remedy: str | None = None
     lacks: Callable[[], str | None] = lambda: None
     limits_of: Callable[[str], Limits] = unknown_limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 
@@ -46,6 +46,19 @@ class MatrixProduct(NamedTuple):
     C: Matrices
     A: Matrices
     B: Matrices
+
+    @staticmethod
+    def packed(
+        sizes: tuple[int, int, int, int], dtypes: tuple[str, str, str], transposed: Collection[str]
+    ) -> MatrixProduct:
+        """The product of these sizes M, N, K and batch on packed arrays; those of A and B in `transposed` are stored
+        transposed."""
+        M, N, K, batch = sizes
+        left, right = (
+            Matrices.packed(*(extents[::-1] if name in transposed else extents), name in transposed)
+            for name, extents in (("A", (M, K)), ("B", (K, N)))
+        )
+        return MatrixProduct(M, N, K, batch, dtypes, Matrices.packed(M, N), left, right)
 
 
 class HostTimes(NamedTuple):

@@ -264,9 +264,9 @@ class CudaDevice(Device):
         dtypes: Mapping[str, str],
         transposed: Collection[str] = (),
     ) -> Library | None:
-        from tuner.devices.cuda.blas import cublas
+        from tuner.devices.cuda.blas import baselines
 
-        return cublas.library(routine, arguments, dtypes, transposed)
+        return baselines.default(self._context, routine, arguments, dtypes, transposed)
 
     def library_algorithms(
         self,
@@ -275,10 +275,10 @@ class CudaDevice(Device):
         dtypes: Mapping[str, str],
         transposed: Collection[str] = (),
     ) -> Sequence[Library]:
-        from tuner.devices.cuda.blas import cublas_lt
+        from tuner.devices.cuda.blas import baselines
 
         allocate = functools.partial(self.allocate, guard=0)
-        return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
+        return baselines.algorithms(self._context, routine, arguments, dtypes, transposed, allocate)
 
     def product(
         self, product: MatrixProduct, specs: Sequence[ArraySpec], algorithm: int | None = None

@@ -58,7 +58,7 @@ def main() -> None:
         products = _reopen(task["products"])
         importing = threading.Thread(target=_import_ahead, args=(task,))
         importing.start()  # while the device opens
-        threading.Thread(target=_import_library, args=(task,), daemon=True).start()  # which only some answers need
+        threading.Thread(target=_load_library, args=(task,), daemon=True).start()  # which only some answers need
         device = devices.open_apart(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
         channel.isolate(device)
@@ -135,13 +135,12 @@ def _import_ahead(task: dict[str, Any]) -> None:
         importlib.import_module("tuner.measure.benchmark")
 
 
-def _import_library(task: dict[str, Any]) -> None:
-    """Import what calls the vendor's library early, if the operation names a routine or its answers are products."""
+def _load_library(task: dict[str, Any]) -> None:
+    """Load the vendor's library early, if the operation names a routine or its answers are products."""
     operation = task["space"]["operation"]
     if operation["library"] or _PRODUCT.search(json.dumps(operation["reference"])):
-        with contextlib.suppress(Exception):  # the importing module reports the error
-            for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
-                importlib.import_module(module)
+        with contextlib.suppress(Exception):  # whoever calls it reports the error
+            devices.BACKENDS[devices.split(task["device"])[0]].load_library()
 
 
 def _reopen(descriptor: int) -> BinaryIO:

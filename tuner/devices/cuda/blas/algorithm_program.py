@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas.algorithm_compiler import ARRAYS, PARAMETERS, Algorithm
 from tuner.devices.cuda.blas.chosen_algorithm import MOST_OFFERED, Described, Offer, handle_of
-from tuner.devices.product import Matrices, MatrixProduct
+from tuner.devices.product import MatrixProduct
 from tuner.errors import LaunchError
 from tuner.space.step import Geometry
 
@@ -58,12 +58,7 @@ class AlgorithmProgram:
 
     def _offered(self, sizes: _Sizes) -> tuple[Described, Offer]:
         if sizes not in self._calls:
-            (M, N, K, batch), about = sizes, self._algorithm
-            left, right = (
-                Matrices.packed(*(extents[::-1] if name in about.transposed else extents), name in about.transposed)
-                for name, extents in (("A", (M, K)), ("B", (K, N)))
-            )
-            product = MatrixProduct(M, N, K, batch, about.dtypes, Matrices.packed(M, N), left, right)
+            product = MatrixProduct.packed(sizes, self._algorithm.dtypes, self._algorithm.transposed)
             with self._context.apart_from_capture(), self._context.active():
                 self._calls[sizes] = self._asked(product)
         return self._calls[sizes]

@@ -15,15 +15,13 @@ from typing import Any
 
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import gemm
+from tuner.devices.cuda.blas.gemm import SUMMED_32F, SUMMED_64F, TYPES
 from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct
 
 WORKSPACE = 32 << 20  # bytes, as cuBLAS has on an H100 and an H200
 MOST_OFFERED = 32  # algorithms, of which a configuration of `compiler: cublaslt` names one by its number
 ALIGNED = 256  # bytes; no algorithm requires a higher alignment
-# cudaDataType, and cublasComputeType_t. TF32 is never used.
-TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
-SUMMED_32F, SUMMED_64F = 68, 70
 _TRANSPOSED = 1  # cublasOperation_t
 _TRANSPOSE_LEFT, _TRANSPOSE_RIGHT = 3, 4  # cublasLtMatmulDescAttributes_t
 _BATCH, _STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
@@ -156,24 +154,37 @@ class ChosenAlgorithm(Described):
 
         `workspace` returns the address of WORKSPACE bytes for this stream, and is called if the algorithm needs any.
         """
-        at_c, at_a, at_b = addresses
-        offer = self._offer(tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c)))
+        offer = self._offer(_alignments(addresses))
         if offer is None:
             return None
         pointer = ctypes.c_void_p.from_param
         arrays = [*map(pointer, addresses), pointer(workspace() if offer.workspace else None)]
         return self.bound(offer, arrays, pointer(stream), [ctypes.byref(self.kind(factor)) for factor in factors])
 
+    def offers_at(self, addresses: Sequence[int], most: int) -> list[Offer]:
+        """At most so many algorithms for C, A and B at these addresses."""
+        with self._asking:
+            return self._offers_of(_alignments(addresses), most)
+
     def _offer(self, alignments: tuple[int, ...]) -> Offer | None:
         """The algorithm for addresses with these alignments in bytes."""
         with self._asking:
             if alignments not in self._offers:
-                for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
-                    self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
                 number = self._number if min(alignments) == ALIGNED else 0
-                offers = self.offers(MOST_OFFERED if number else 1)
+                offers = self._offers_of(alignments, MOST_OFFERED if number else 1)
                 self._offers[alignments] = next(iter([*offers[number:], *offers]), None)
             return self._offers[alignments]
+
+    def _offers_of(self, alignments: tuple[int, ...], most: int) -> list[Offer]:
+        for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
+            self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
+        return self.offers(most)
+
+
+def _alignments(addresses: Sequence[int]) -> tuple[int, ...]:
+    """The alignments in bytes of C, A and B at these addresses, in the order of _ALIGNMENTS."""
+    at_c, at_a, at_b = addresses
+    return tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c))
 
 
 def of(product: MatrixProduct, context: driver.Context, number: int = 0) -> ChosenAlgorithm | None:

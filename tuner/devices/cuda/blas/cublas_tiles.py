@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import gemm
 from tuner.devices.cuda.blas.chosen_algorithm import Described, handle_of
-from tuner.devices.cuda.blas.cublas import version_text
-from tuner.devices.cuda.blas.shared_library import shared_library
+from tuner.devices.cuda.blas.shared_library import shared_library, version_text
 from tuner.devices.product import MatrixProduct, Tiles
 from tuner.space.dtypes import DTYPES
 

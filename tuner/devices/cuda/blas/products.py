@@ -14,14 +14,16 @@ from tuner.devices.arguments import ArraySpec, address_check
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.cuda.blas import chosen_algorithm, gemm
-from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
+from tuner.devices.cuda.blas.chosen_algorithm import WORKSPACE, ChosenAlgorithm
+from tuner.devices.cuda.blas.gemm import SUMMED_32F, SUMMED_64F, TYPES
 from tuner.devices.cuda.blas.repeated_calls import MOST_NODES, RepeatedCall, launch_of
-from tuner.devices.cuda.blas.shared_library import shared_library
+from tuner.devices.cuda.blas.shared_library import shared_library, version_text
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
-from tuner.errors import DeviceError, LaunchError
+from tuner.errors import DeviceError, LaunchError, OutOfMemory
 
 _KIND = "cuda"
 _DEFAULT = -1  # cublasGemmAlgo_t
+_ALLOC_FAILED = 3  # cublasStatus_t
 # Operations from which on cuBLAS chooses at each call: nobody waits for its 2 us of the host any more, and its choice
 # may be better. At 5582^3 in float32, an H200 took 12 % longer with the algorithm that cuBLASLt names first.
 _LONG = 1 << 36
@@ -84,7 +86,7 @@ def _call(
                     replace = functools.partial(threads.calls.__setitem__, key)
                     prepared = RepeatedCall(call, captured, replace)
         if prepared is None:
-            prepared = _by_default(product, addresses, handles.at(stream, context), (alpha, beta))
+            prepared = by_default(product, addresses, handles.at(stream, context), (alpha, beta))
         threads.calls[key] = prepared
         return prepared
 
@@ -128,7 +130,7 @@ def _captured(
     return None
 
 
-def _by_default(
+def by_default(
     product: MatrixProduct, addresses: Sequence[int], handle: int, factors: Sequence[float]
 ) -> Callable[[], int]:
     """The call for C, A and B at these addresses, for which cuBLAS chooses an algorithm each time."""
@@ -220,7 +222,7 @@ class _PerStream(threading.local):
 
 
 def _new_handle(stream: int, context: driver.Context) -> int:
-    """A cuBLAS handle. Raises DeviceError if cuBLAS cannot create one."""
+    """A cuBLAS handle. Raises DeviceError if cuBLAS cannot create one: OutOfMemory if it has too little memory."""
     cublas: Any = shared_library("cublas")
     handle = ctypes.c_void_p()
     with context.apart_from_capture(), context.active():
@@ -228,8 +230,25 @@ def _new_handle(stream: int, context: driver.Context) -> int:
         status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
         status = status or cublas.cublasSetMathMode(handle, ctypes.c_int(_SUMS_AS_COMPUTED))
     if status:
-        raise DeviceError(f"cuBLAS: status {status} when creating a handle; free memory on cuda:{context.number}")
+        kind = OutOfMemory if status == _ALLOC_FAILED else DeviceError
+        raise kind(
+            f"cuda:{context.number}: cuBLAS creates no handle (status {status}); end other programs on the device, or "
+            "try a smaller size"
+        )
     return handle.value or 0
+
+
+def handle_at(stream: int, context: driver.Context) -> int:
+    """This thread's cuBLAS handle for a stream. Raises as `_new_handle` does."""
+    return _handles(context.handle.value or 0).at(stream, context)
+
+
+def version(handle: int) -> str:
+    """The version of cuBLAS, such as `13.1.0`."""
+    cublas: Any = shared_library("cublas")
+    number = ctypes.c_int()
+    cublas.cublasGetVersion_v2(ctypes.c_void_p(handle), ctypes.byref(number))
+    return version_text(number.value)
 
 
 def _new_workspace(stream: int, context: driver.Context) -> int:

@@ -26,3 +26,14 @@ def shared_library(name: str) -> ctypes.CDLL | None:
         return ctypes.CDLL(str(load_nvidia_dynamic_lib(name).abs_path))
     except (RuntimeError, OSError):  # it or a dependency is missing
         return None
+
+
+def version_text(version: int) -> str:
+    """A library version as text, `13.1.0` for 130100."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+def load() -> None:
+    """Load cuBLAS and cuBLASLt."""
+    for name in ("cublasLt", "cublas"):
+        shared_library(name)
