@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.drafting.python.syntax import mutated, on_nvidia
 from tuner.errors import TunerError
-from tuner.space.jit import closure
+from tuner.space.values import python_function
 
 MOST_IMPORTS = 4  # files between a name and its definition
 MOST_FOLDERS = 8  # above a file, in which a module that it imports may be
@@ -48,7 +48,7 @@ class PythonDefinitions:
         own, imported = self._imports[name]
         for file in _files(self._file, imported):
             try:
-                there = PythonDefinitions(ast.parse(closure.text_of(file)), file)
+                there = PythonDefinitions(ast.parse(python_function.text_of(file)), file)
             except (TunerError, SyntaxError, ValueError):
                 continue
             return there.of(own, depth + 1)

@@ -15,8 +15,9 @@ from tuner.drafting.python.syntax import names_in
 from tuner.drafting.yaml_text import asked, word
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
-from tuner.space.jit import closure, function, part
+from tuner.space.jit import function, part
 from tuner.space.jit.function import JitFunction, JitParameter
+from tuner.space.values import python_function
 
 USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel without any
 BLOCKS = (64, 128, 256)  # of a constant without any
@@ -30,7 +31,7 @@ class PythonDraft:
 
     def __init__(self, source: Path, entry: str | None, output: Path) -> None:
         self.source, self.output = source, output
-        text = closure.text_of(source.absolute())
+        text = python_function.text_of(source.absolute())
         try:
             known = function.functions(text)
             tree = ast.parse(text)

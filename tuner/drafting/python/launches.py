@@ -13,7 +13,7 @@ from tuner.classes import dataclass
 from tuner.drafting.python.host_names import HostNames, defaults
 from tuner.drafting.python.syntax import names_in, translated
 from tuner.errors import TunerError
-from tuner.space.jit import closure
+from tuner.space.values import python_function
 
 MOST_FILES = 400  # beside a kernel's that are looked at
 
@@ -71,7 +71,7 @@ def _beside(kernel: str, file: Path) -> Iterator[ast.Module]:
     imported = re.compile(rf"^[ \t]*from\s[^\n]*\b{re.escape(file.stem)}\s+import\b", re.MULTILINE)
     for other in sorted(file.absolute().parent.glob("*.py"))[:MOST_FILES]:
         try:
-            text = closure.text_of(other) if other.name != file.name else ""
+            text = python_function.text_of(other) if other.name != file.name else ""
             if f"{kernel}[" in text and imported.search(text):
                 yield ast.parse(text)
         except (TunerError, SyntaxError, ValueError):

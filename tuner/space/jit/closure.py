@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.classes import dataclass
-from tuner.errors import SpaceError
-from tuner.quoting import shown
 from tuner.space import snapshot
 from tuner.space.jit import part
 from tuner.space.jit.part import EVERYTHING, Imported, Part
+from tuner.space.values import python_function
 
-MOST_TEXT = 1_000_000  # characters of a Python file
 MOST_FILES = 200
 
 
@@ -49,23 +47,8 @@ def of(file: Path, kernel: str) -> Closure:
     return Closure(own, "\0".join([own.code, *others]), root, package)
 
 
-def text_of(file: Path) -> str:
-    """The text of a Python file. Raises SpaceError."""
-    try:
-        return snapshot.read_text(file, MOST_TEXT)
-    except OSError as error:
-        raise SpaceError(f"{shown(file)}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SpaceError(f"{shown(file)}: not a text file in UTF-8") from None
-
-
 def _part(file: Path, names: frozenset[str], kernel: str = "") -> Part:
-    try:
-        return part.of(text_of(file), names, kernel)
-    except SyntaxError as error:
-        raise SpaceError(f"{shown(file)}:{error.lineno or 1}: not Python: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:  # a NUL, or nested too deeply
-        raise SpaceError(f"{shown(file)}: not Python: {shown(error) or 'nested too deeply'}") from None
+    return python_function.read(file, lambda text: part.of(text, names, kernel))
 
 
 def _place(file: Path) -> tuple[Path, str]:

@@ -14,6 +14,7 @@ from tuner.space.dtypes import spelling
 from tuner.space.jit import closure, function, specialisation
 from tuner.space.jit.function import JitFunction
 from tuner.space.sources.source import Origin, Source, StepSource
+from tuner.space.values import python_function
 
 if TYPE_CHECKING:
     from tuner.space.instance import Instance
@@ -33,12 +34,10 @@ def steps(instance: Instance) -> tuple[StepSource, ...]:
 
 def function_of(step: Step) -> JitFunction:
     """The function that a step launches. Raises SpaceError if there is none."""
-    try:
-        return function.functions(closure.text_of(step.source))[step.kernel]
-    except KeyError:
-        raise SpaceError(f"{shown(step.source)}: there is no function {quoted(step.kernel)} at its top level") from None
-    except (SyntaxError, ValueError) as error:
-        raise SpaceError(f"{shown(step.source)}: not Python: {shown(error)}") from None
+    known = python_function.read(step.source, function.functions)
+    if step.kernel not in known:
+        raise SpaceError(f"{shown(step.source)}: there is no function {quoted(step.kernel)} at its top level")
+    return known[step.kernel]
 
 
 def _step(instance: Instance, step: Step, geometry: Geometry) -> StepSource:

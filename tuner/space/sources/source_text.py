@@ -39,9 +39,9 @@ def of(space: Space, path: Path) -> str:
     not defined.
     """
     if space.python_language is not None:
-        from tuner.space.jit import closure
+        from tuner.space.values import python_function
 
-        return closure.text_of(path)
+        return python_function.text_of(path)
     return _replaced(space, path, {})
 
 

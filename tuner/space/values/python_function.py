@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from tuner.classes import dataclass
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 
+T = TypeVar("T")
 GENERATOR = "rng"  # the parameter of a fill function that gets a NumPy generator
 MOST_TEXT = 1_000_000  # characters of a Python file; parsing them takes a second
 
@@ -42,7 +44,7 @@ def parse(value: object, folder: Path) -> PythonFunction:
 
 def check(function: PythonFunction) -> None:
     """Raise SpaceError unless the file can be read, is valid Python, and may define the function."""
-    tree = _tree(function.file)
+    tree = read(function.file, ast.parse)
     names = set(_bound_names(tree.body))
     if function.name not in names and "*" not in names:
         defined = ", ".join(sorted(node.name for node in tree.body if isinstance(node, ast.FunctionDef)))
@@ -57,7 +59,7 @@ def parameters(function: PythonFunction) -> list[str] | None:
     cannot be read.
     """
     try:
-        statements = _tree(function.file).body
+        statements = read(function.file, ast.parse).body
     except SpaceError:
         return None
     binding = [each for each in statements if function.name in _bound_names([each])]
@@ -98,17 +100,25 @@ def closure(file: Path) -> list[Path]:
         path = queue.pop()
         if path not in visited:
             visited[path] = None
-            queue += [module for name in _imported(_tree(path)) for module in _modules(file.parent, name)]
+            queue += [module for name in _imported(read(path, ast.parse)) for module in _modules(file.parent, name)]
     return [file, *sorted(path for path in visited if path != file)]
 
 
-def _tree(file: Path) -> ast.Module:
+def text_of(file: Path) -> str:
+    """The text of a Python file. Raises SpaceError."""
     try:
-        return ast.parse(snapshot.read_text(file, MOST_TEXT))
+        return snapshot.read_text(file, MOST_TEXT)
     except OSError as error:
         raise SpaceError(f"{shown(file)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SpaceError(f"{shown(file)}: not a text file in UTF-8") from None
+
+
+def read(file: Path, parse: Callable[[str], T]) -> T:
+    """What `parse` makes of the text of a Python file. Raises SpaceError if that is not Python."""
+    text = text_of(file)
+    try:
+        return parse(text)
     except SyntaxError as error:
         raise SpaceError(f"{shown(file)}:{error.lineno or 1}: not Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL, or nested too deeply

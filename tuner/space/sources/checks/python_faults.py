@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DTYPES
-from tuner.space.jit import closure, function, part
+from tuner.space.jit import function, part
 from tuner.space.jit.function import JitFunction
 from tuner.space.model import Space
 from tuner.space.sources.checks.uses import used_by_space
 from tuner.space.sources.python_steps import OPTIONS
 from tuner.space.step import Step
+from tuner.space.values import python_function
 
 KeyPath = tuple[str | int, ...]
 Found = tuple[KeyPath, str, bool]  # the key of the space file, the message, and whether nothing can be launched
@@ -44,14 +45,9 @@ def _function(step: Step) -> JitFunction | str:
     """The function that a step launches, or why it cannot."""
     file = shown(step.source.name)
     try:
-        text = closure.text_of(step.source)
-        known = function.functions(text)
+        known = python_function.read(step.source, function.functions)
     except SpaceError as error:
         return str(error)
-    except SyntaxError as error:
-        return f"{file}:{error.lineno or 1}: not Python: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return f"{file}: not Python: {shown(error) or 'nested too deeply'}"
     if step.kernel not in known:
         kernels = ", ".join(name for name, each in known.items() if each.is_jit)
         hint = f"its kernels are {shown(kernels)}" if kernels else "it has no function decorated with @triton.jit"
@@ -133,7 +129,7 @@ def _passed(space: Space, number: int, own: JitFunction) -> Iterator[Found]:
 
 def _globals(number: int, step: Step, own: JitFunction) -> Iterator[Found]:
     """Numbers and texts at the top level of the file that the kernel reads, which Triton refuses."""
-    text = closure.text_of(step.source)
+    text = python_function.text_of(step.source)
     tree = ast.parse(part.of(text, frozenset({step.kernel}), step.kernel).text)
     read = part.names_read(own.node)
     for node in tree.body:
