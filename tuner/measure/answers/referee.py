@@ -170,14 +170,15 @@ class Referee:
         self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
     ) -> tuple[Answers, frozenset[str]]:
         """The answers of expressions, evaluated on the host. Large ones are then moved to the device."""
+        product = functools.partial(self.cache.get, seed)
         with cases.recorded_in(self.cases):
-            outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
+            outputs, depends = reference.answers(form, scope, contents, product)
 
         def on_device(name: str) -> Elements:
             def compute(memory: Buffer) -> None:
                 again = outputs.pop(name, None)
                 if again is None:
-                    again = reference.answers(form, scope, contents, self.cache.of(seed))[0][name]
+                    again = reference.answers(form, scope, contents, product)[0][name]
                 self.device.write(memory.handle, np.ascontiguousarray(again))
 
             return Placed(self.placer, outputs[name].shape, compute)

@@ -14,8 +14,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tuner.classes import dataclass
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -38,10 +36,6 @@ class ReferenceCache:
         if file is not None:
             file.seek(0)
             self._read(file)
-
-    def of(self, number: int) -> SetCache:
-        """The products of the input set with this number."""
-        return SetCache(self, number)
 
     def get(self, number: int, name: str, compute: Callable[[], Array]) -> Array:
         """The product called `name` of an input set; calls `compute()` if the cache lacks it."""
@@ -101,15 +95,3 @@ class ReferenceCache:
         for value in (number, seconds, name, self._products[key]):
             np.save(file, np.asarray(value))
         file.flush()
-
-
-@dataclass(frozen=True)
-class SetCache:
-    """The products of one input set."""
-
-    cache: ReferenceCache
-    number: int
-
-    def get(self, name: str, compute: Callable[[], Array]) -> Array:
-        """The product called `name`; calls `compute()` if the cache lacks it."""
-        return self.cache.get(self.number, name, compute)

@@ -4,7 +4,7 @@ import ast
 import copy
 import functools
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import shown
 from tuner.space import dtypes, expressions
-from tuner.space.answers.cache import ReferenceCache, SetCache
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.dtypes import DType
 from tuner.space.expressions import array_expressions, braces, parse
 from tuner.space.expressions.evaluator import names_in
@@ -25,20 +25,21 @@ from tuner.space.values.elements import Elements
 from tuner.space.values.forms import ExpressionReference, KernelReference
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Product = Callable[[str, Callable[[], Array]], Array]
 
 
 def answers(
-    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Elements], cache: SetCache | None = None
+    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Elements], product: Product | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
     """The answer of each output, and the names of the arrays that were read to compute them.
 
     Answers are complex128 if the output is complex, 64-bit integers if the output and its reference hold integers, and
-    otherwise float64. `cache` has the matrix products of these arrays, which do not depend on options. An output that
-    is not read (C at beta = 0) may have any content before the launch. Raises SpaceError if a reference cannot be
-    computed, has another shape than its output, or has values that the output's type cannot represent. A single number
-    fits an output of one element.
+    otherwise float64. `product` has the matrix products of these arrays by name, which do not depend on options, or
+    computes them. An output that is not read (C at beta = 0) may have any content before the launch. Raises SpaceError
+    if a reference cannot be computed, has another shape than its output, or has values that the output's type cannot
+    represent. A single number fits an output of one element.
     """
-    names = _Names(scope.answer_names, arrays, cache or ReferenceCache().of(0))
+    names = _Names(scope.answer_names, arrays, product or functools.partial(ReferenceCache().get, 0))
     outputs: dict[str, Array] = {}
     for name, expression in reference.outputs.items():
         tree = products_by_name(expression.tree, frozenset(arrays))
@@ -169,16 +170,16 @@ class _ProductsByName(ast.NodeTransformer):
 class _Names(dict[str, Any]):
     """The values of a reference's names. The first read of an array widens it, and adds its name to `read`."""
 
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], cache: SetCache) -> None:
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], product: Product) -> None:
         super().__init__(scalars)
-        self._arrays, self._cache = arrays, cache
+        self._arrays, self._product = arrays, product
         self.read: set[str] = set()
 
     def __missing__(self, name: str) -> Array:
         if "@" in name:
             product = expressions.parse_array(name)
             self.read |= product.names
-            return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
+            return self._product(name, lambda: array_expressions.walk(product.tree, self))
         self.read.add(name)
         elements = self._arrays[name]
         self[name] = value = elements.array(elements.element.wide)
