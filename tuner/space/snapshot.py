@@ -229,11 +229,7 @@ def digest(path: Path) -> str:
     """
     if _snapshot is not None:
         return _snapshot.copied(path).digest
-    contents = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            contents.update(chunk)
-    return contents.hexdigest()
+    return _digest_on_disk(path)
 
 
 def place(path: Path) -> Path:
@@ -262,6 +258,11 @@ def _bytes_on_disk(path: Path) -> bytes:
         status = os.fstat(file.fileno())
         is_small = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES
         return file.read() if is_small else file.read(MOST_BYTES + 1)  # which reserves that much at once
+
+
+def _digest_on_disk(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _in_memory(path: Path) -> _File:
@@ -316,10 +317,6 @@ def _has_changed(path: str, file: _File | None) -> bool:
     if stamp == file.stamp:
         return False
     try:
-        with Path(path).open("rb") as now:
-            contents = hashlib.sha256()
-            while chunk := now.read(CHUNK):
-                contents.update(chunk)
+        return _digest_on_disk(Path(path)) != file.digest
     except OSError:
         return True
-    return contents.hexdigest() != file.digest
