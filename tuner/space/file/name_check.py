@@ -1,12 +1,13 @@
-"""Checks that an expression of a space file uses only known names and is not nested too deeply."""
+"""Checks the names of a space file: those in expressions, which are not nested too deeply, and in configurations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from tuner.errors import ExpressionError
-from tuner.quoting import shown
+from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
+from tuner.space.config import Value, contains
 from tuner.space.expressions import ArrayExpression, Expression, evaluator
 from tuner.space.file.yamlfile import Document, Where
 
@@ -51,3 +52,24 @@ def check_names(
             expressions.check_constants(expression)
     except ExpressionError as error:
         raise document.error(where, str(error)) from None
+
+
+def check_config(
+    document: Document,
+    where: Where,
+    config: Mapping[str, Value],
+    parameters: Mapping[str, Sequence[Value]],
+    misspelt: Callable[[str], str] = lambda name: "",
+) -> None:
+    """Raise SpaceError unless a configuration at the key `where` has a declared value for each parameter.
+
+    misspelt: the message about a name that nearly is a parameter's; empty for others.
+    """
+    for name, value in config.items():
+        if name not in parameters:
+            raise document.error((*where, name), misspelt(name) or evaluator.unknown_name(name, parameters))
+        if not contains(parameters[name], value):
+            allowed = shown(parameters[name])
+            raise document.error((*where, name), f"{quoted(value)} is not a declared value; allowed: {allowed}")
+    if missing := [name for name in parameters if name not in config]:
+        raise document.error(where, f"no value for {shown(', '.join(missing))}")

@@ -20,7 +20,7 @@ from tuner.space.file import evaluation as evaluations
 from tuner.space.file import step_reader, yamlfile
 from tuner.space.file.evaluation import Evaluation
 from tuner.space.file.loop_reader import LoopReader
-from tuner.space.file.name_check import check_names
+from tuner.space.file.name_check import check_config, check_names
 from tuner.space.file.operation_reader import OperationReader
 from tuner.space.file.schema import OperationModel, SpaceModel
 from tuner.space.file.source_reader import SourceReader
@@ -269,17 +269,6 @@ class _SpaceBuilder:
 
     def _default(self) -> dict[str, Value]:
         """The default configuration: a value for every parameter, or empty."""
-        model = self.model
-        for name, value in model.default.items():
-            if name not in model.parameters:
-                message = self._misspelt(name) or evaluator.unknown_name(name, model.parameters)
-                raise self.document.error(("default", name), message)
-            if value not in model.parameters[name]:
-                raise self.document.error(
-                    ("default", name),
-                    f"{quoted(value)} is not a declared value; allowed: {shown(model.parameters[name])}",
-                )
-        missing = [name for name in model.parameters if name not in model.default]
-        if model.default and missing:
-            raise self.document.error(("default",), f"no value for {shown(', '.join(missing))}")
-        return dict(model.default)
+        if self.model.default:
+            check_config(self.document, ("default",), self.model.default, self.model.parameters, self._misspelt)
+        return dict(self.model.default)

@@ -12,9 +12,9 @@ from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
 from tuner.space.computation import taken
-from tuner.space.expressions import Expression, braces, evaluator
+from tuner.space.expressions import Expression, braces
 from tuner.space.file.comparison_reader import Compared
-from tuner.space.file.name_check import check_names, check_passed
+from tuner.space.file.name_check import check_config, check_names, check_passed
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.values import python_function
@@ -131,15 +131,7 @@ class ReferenceReader:
             return ConfigReference(dict(self.model.default))
         if not isinstance(config, dict):
             raise self._error(("config",), f"{quoted(config)}: write `default`, or a value for every parameter")
-        for name, chosen in config.items():
-            if name not in parameters:
-                raise self._error(("config", name), evaluator.unknown_name(name, parameters))
-            if not any(chosen == v and isinstance(chosen, bool) == isinstance(v, bool) for v in parameters[name]):
-                allowed = shown(parameters[name])
-                raise self._error(("config", name), f"{quoted(chosen)} is not a declared value; allowed: {allowed}")
-        missing = [name for name in parameters if name not in config]
-        if missing:
-            raise self._error(("config",), f"no value for {shown(', '.join(missing))}")
+        check_config(self.document, (*self.where, "config"), config, parameters)
         return ConfigReference(dict(config))
 
     def _kernel(self, value: Mapping[str, Any]) -> KernelReference:
