@@ -21,11 +21,12 @@ from helpers.scripts_of_kernel_tuner import SCALE, scale
 from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.devices.cuda import sensors
-from tuner.door import results, run_kernel, sending, tune_kernel
+from tuner.door import results, run_kernel, tune_kernel
 from tuner.door.calls.call import Call
 from tuner.errors import DeviceError, RequestError
 from tuner.search import pool_gp_strategy
 from tuner.space.scope import Limits
+from tuner.space.values import function_identity
 
 pytestmark = pytest.mark.slow
 ALONE: dict[str, list[Any]] = {"unroll": [4], "width": [0]}
@@ -163,13 +164,13 @@ def test_a_verify_that_raises_is_named_as_the_script_has_it(capfd: pytest.Captur
 def test_the_identity_of_a_verify_is_that_of_its_code_in_every_process() -> None:
     text = 'def f(a, r):\n    return a in {"a", "b", "c", "d", "e"}\n'
     names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(text, "f.py", "exec"), names)
-    program = f"from tuner.door import sending\nexec({text!r})\nprint(sending.identity(f))"
+    exec(compile(text, "f.py", "exec", dont_inherit=True), names)
+    program = f"from tuner.space.values import function_identity\nexec({text!r})\nprint(function_identity.of_code(f))"
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         )
-        assert done.stdout.strip() == sending.identity(names["f"])
+        assert done.stdout.strip() == function_identity.of_code(names["f"])
 
 
 def test_a_late_configuration_is_asked_however_many_wrong_ones_are_before_it() -> None:

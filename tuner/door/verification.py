@@ -12,6 +12,7 @@ from tuner.door import sending
 from tuner.door.calls.arguments import VERIFIED, ScriptArgument, content, is_fortran
 from tuner.door.calls.call import Call
 from tuner.space.expressions.function_names import origin
+from tuner.space.values import function_identity
 
 RAISED = "verify: "  # begins the message of an error in `verify`, behind that of the file below
 
@@ -71,7 +72,8 @@ def derive(
     pickled = sending.by_value((normalize_verify_function(verify), plain, forms), "verify: the function")
     file.with_suffix(".pickle").write_bytes(pickled)
     text = FILE.format(
-        identity=sending.identity(verify),
+        # Without what it captures: a `verify` often has numbers that the script draws anew, and no run would resume.
+        identity=function_identity.of_code(verify),
         names=names,
         atol=float(atol),
         parameters=", ".join(passed),

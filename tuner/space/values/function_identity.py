@@ -27,6 +27,7 @@ from tuner.version import VERSION
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 _CONSTANT = (tuple, frozenset, types.CodeType)  # equal ones may be one object in this run and several in the next
+_OF_CODE = (*_CONSTANT, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, np.ufunc)
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -37,6 +38,11 @@ class NoIdentity(Exception):
 def of(function: Any) -> str:
     """The digest of a function. Raises NoIdentity."""
     return _Description().of(function)
+
+
+def of_code(function: Any) -> str:
+    """The digest of what the code of a function does, whatever values it captures or reads from its module."""
+    return _CodeDescription().of(function)
 
 
 class _Description:
@@ -134,6 +140,35 @@ class _Description:
         except NoIdentity as error:
             inner = str(error)
             raise NoIdentity(inner if inner.startswith("`") else f"`{shown(name)}`, {inner}") from None
+
+
+class _CodeDescription(_Description):
+    """Digests of code: of the functions, classes and modules that one function reaches, and of plain defaults.
+
+    What has no identity adds nothing.
+    """
+
+    def of(self, value: Any) -> str:
+        try:
+            return super().of(value)
+        except NoIdentity:
+            return ""
+
+    def _parts(self, value: Any) -> Iterator[str | bytes]:
+        if isinstance(value, functools.partial):
+            yield from map(self.of, (value.func, value.args, *value.keywords.items()))
+        elif isinstance(value, types.MethodType):
+            yield from map(self.of, (value.__func__, type(value.__self__)))
+        elif isinstance(value, type) and installed(value.__module__) is None:
+            for name, member in sorted(vars(value).items()):
+                yield from (name, self._named(name, getattr(member, "__func__", member)))
+        elif isinstance(value, _OF_CODE):
+            yield from super()._parts(value)
+        elif callable(value):
+            yield self.of(getattr(value, "__wrapped__", type(value)))
+
+    def _named(self, name: str, value: Any) -> str:
+        return self.of(value) if callable(value) or isinstance(value, types.ModuleType) else ""
 
 
 def _globals(code: types.CodeType) -> Iterator[str]:
