@@ -6,7 +6,7 @@ Of two records with the same key, the better one is stored (`record.preference`)
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from tuner import devices
@@ -16,6 +16,7 @@ from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import shown
 from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
 from tuner.space.texts import config_text
 from tuner.store import ceilings_file, time_tables
@@ -140,17 +141,27 @@ def usable(kernel: str) -> Callable[[Record], bool]:
 
 def possible(space: Space, record: Record) -> bool:
     """Whether the configuration is valid on the device with the largest limits of the record's architecture."""
-    backend = devices.BACKENDS.get(record.kind)
+    scope = widest(space, record.kind, record.architecture, record.sizes, record.options, record.types)
+    return scope is not None and space.valid(record.config, scope)
+
+
+def widest(
+    space: Space,
+    kind: str,
+    architecture: str,
+    sizes: Mapping[str, int],
+    options: Mapping[str, float],
+    types: Mapping[str, str],
+) -> Scope | None:
+    """A problem on the device with the largest limits of this architecture; None if the kernel has no such problem."""
+    op, backend = space.operation, devices.BACKENDS.get(kind)
     if backend is None or backend.language not in space.languages:
-        return False
-    op, types = space.operation, record.types
-    if record.sizes.keys() != op.sizes.keys() or types.keys() != op.types.keys():
-        return False
+        return None
+    if sizes.keys() != op.sizes.keys() or types.keys() != op.types.keys():
+        return None
     if not all(dtype in op.types[name] for name, dtype in types.items()):
-        return False
-    options = {**op.options, **record.options}
-    scope = op.scope(record.sizes, options, backend.language, backend.widest(record.architecture), types)
-    return space.valid(record.config, scope)
+        return None
+    return op.scope(sizes, {**op.options, **options}, backend.language, backend.widest(architecture), types)
 
 
 def _files(path: Path) -> list[tuple[Path, bool]]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tuner.space.sources.rendering import Version
 
 FIXED = "fixed inputs"  # `verified` of records whose only set of inputs a program has drawn
+UNVERIFIED: dict[str, Any] = dict.fromkeys(
+    ("library", "library_ms", "vs_library", "error", "bound")
+)  # fields of an imported record
 RUNNERS_UP = 8  # most per record that a search writes
 LONGEST = 1 << 16  # characters of a line
 

@@ -21,7 +21,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.store.lookup import chip
-from tuner.store.record import RUNNERS_UP, Record
+from tuner.store.record import RUNNERS_UP, UNVERIFIED, Record
 from tuner.store.store import Store
 from tuner.tuning.recordings.recording import Entry, Recording
 from tuner.version import VERSION
@@ -73,11 +73,7 @@ def made_of(file: Path, recording: Recording, statements: Statements) -> Made:
         rounds=max(1, len(best.times)),
         gflops=operation.gflops(space.operation, scope, time_ms),
         gbytes=operation.gbytes(space.operation, scope, time_ms),
-        library=None,
-        library_ms=None,
-        vs_library=None,
-        error=None,
-        bound=None,
+        **UNVERIFIED,
         signature=rendering.signature(space),
         code=rendering.code(space),
         toolchain=UNKNOWN,

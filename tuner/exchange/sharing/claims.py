@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tuner import devices, paths
+from tuner import paths
 from tuner.classes import dataclass
 from tuner.errors import RequestError, TunerError
 from tuner.exchange.sharing import index
@@ -23,8 +23,8 @@ from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
 from tuner.store import record_file
-from tuner.store.merge import possible
-from tuner.store.record import RUNNERS_UP, Record
+from tuner.store.merge import widest
+from tuner.store.record import RUNNERS_UP, UNVERIFIED, Record
 from tuner.store.record_rules import FIELDS
 from tuner.tuning.recordings import logs
 from tuner.tuning.recordings.logs import LoggedProblem
@@ -32,6 +32,12 @@ from tuner.tuning.recordings.recording import Entry, Recording
 
 STRATEGY = "pulled"  # of the records
 MOST_DECOMPRESSED = 1 << 24  # bytes of a log
+# What is kept of a record.
+_KEPT = (
+    "device", "kind", "architecture", "sizes", "types", "options", "conditions", "objective", "caches", "config",
+    "time_ms", "spread", "energy_mj", "energy_spread", "rounds", "toolchain", "configurations", "evaluated", "failed",
+    "date", "version",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,50 +76,23 @@ def _is_of(record: Record, device: SharedDevice, kernel: KnownKernel) -> bool:
 
 def _imported(record: Record, kernel: KnownKernel) -> Record | None:
     """The record without what it claims of its verification; None if its best configuration is not valid."""
-    space, op = kernel.space, kernel.space.operation
+    space = kernel.space
     try:
-        if not possible(space, record):
+        scope = widest(space, record.kind, record.architecture, record.sizes, record.options, record.types)
+        if scope is None or not space.valid(record.config, scope):
             return None
-        backend = devices.BACKENDS[record.kind]
-        options = {**op.options, **record.options}
-        limits = backend.widest(record.architecture)
-        scope = op.scope(record.sizes, options, backend.language, limits, record.types)
         others = [each for each in record.timed[1:] if space.valid(each[0], scope)][:RUNNERS_UP]
-        rates = operation.gflops(op, scope, record.time_ms), operation.gbytes(op, scope, record.time_ms)
+        gflops, gbytes = (rate(space.operation, scope, record.time_ms) for rate in (operation.gflops, operation.gbytes))
     except (TunerError, ArithmeticError):  # of sizes for which nothing can be computed
         return None
     return Record(
-        device=record.device,
-        kind=record.kind,
-        architecture=record.architecture,
-        sizes=record.sizes,
-        types=record.types,
-        options=record.options,
-        conditions=record.conditions,
-        objective=record.objective,
-        caches=record.caches,
-        config=record.config,
-        time_ms=record.time_ms,
-        spread=record.spread,
-        energy_mj=record.energy_mj,
-        energy_spread=record.energy_spread,
-        rounds=record.rounds,
-        gflops=rates[0],
-        gbytes=rates[1],
-        library=None,
-        library_ms=None,
-        vs_library=None,
-        error=None,
-        bound=None,
+        **{name: getattr(record, name) for name in _KEPT},
+        **UNVERIFIED,
+        gflops=gflops,
+        gbytes=gbytes,
         signature=kernel.version.signature,
         code=kernel.version.code,
-        toolchain=record.toolchain,
-        configurations=record.configurations,
-        evaluated=record.evaluated,
-        failed=record.failed,
         strategy=STRATEGY,
-        date=record.date,
-        version=record.version,
         next=[{"config": config, "time_ms": time_ms} for config, time_ms in others],
     )
 
@@ -144,21 +123,14 @@ def supplied(problem: LoggedProblem, found: Recording, kernel: KnownKernel, resu
 
 
 def _is_problem_of(problem: LoggedProblem, space: Space) -> bool:
-    op, backend = space.operation, devices.BACKENDS.get(problem.kind)
-    is_run = backend is not None and backend.language in space.languages
-    are_sizes = problem.sizes.keys() == op.sizes.keys() and FIELDS["sizes"].accepts(problem.sizes)
-    are_types = problem.types.keys() == op.types.keys() and all(
-        dtype in op.types[name] for name, dtype in problem.types.items()
-    )
-    are_options = problem.options.keys() <= op.options.keys() and all(map(math.isfinite, problem.options.values()))
-    others = FIELDS["architecture"].accepts(problem.architecture)
+    texts = {"sizes": problem.sizes, "architecture": problem.architecture, "conditions": problem.conditions.values}
+    are_options = problem.options.keys() <= space.operation.options.keys()
+    if not are_options or not all(FIELDS[name].accepts(value) for name, value in texts.items()):
+        return False
+    about = problem.sizes, problem.options, problem.types
     return (
-        is_run
-        and are_sizes
-        and are_types
-        and are_options
-        and others
-        and (FIELDS["conditions"].accepts(problem.conditions.values))
+        all(map(math.isfinite, problem.options.values()))
+        and widest(space, problem.kind, problem.architecture, *about) is not None
     )
 
 
