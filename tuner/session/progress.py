@@ -88,16 +88,10 @@ class BarProgress:
         self._bar.draw(1.0 if self._step else share, ", ".join(parts))
 
 
-class Silence:
-    """Shows nothing, and keeps the messages."""
-
-    def draw(self, share: float | None, text: str) -> None:
-        """Do nothing."""
+class Silence(bars.PlainLines):
+    """Shows nothing."""
 
     def say(self, text: str) -> None:
-        """Do nothing."""
-
-    def clear(self) -> None:
         """Do nothing."""
 
 

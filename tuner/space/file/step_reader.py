@@ -84,6 +84,7 @@ class StepReader:
 
     def steps(self, operation: Operation, languages: tuple[str, ...], include: tuple[Path, ...]) -> tuple[Step, ...]:
         """The steps. Raises SpaceError for the first error."""
+        self._operation, self._languages = operation, languages
         steps: list[Step] = []
         for number, (where, model, kernel, own_source) in enumerate(self._models):
             loop_names = self.loops.written[number].names if where else frozenset[str]()
@@ -91,42 +92,35 @@ class StepReader:
             self.sources.check_languages(source, languages, where)
             python = self.sources.python_language(source)
             if python is not None:
-                steps.append(self._python_step(where, model, kernel, source, operation, languages, loop_names))
+                steps.append(self._python_step(where, model, kernel, source, loop_names))
                 continue
             self.sources.check_kernel(source, include, kernel, where)
             steps.append(
                 Step(
                     kernel=kernel,
                     source=source,
-                    arguments=self._arguments(where, model, operation, languages),
-                    grid=self._grid(where, model, operation, languages, loop_names),
+                    arguments=self._arguments(where, model),
+                    grid=self._grid(where, model, loop_names),
                     block=self._triple((*where, "block"), model.block),
                     shared_memory=self._single((*where, "shared_memory"), model.shared_memory),
-                    cluster=self._cluster(where, model, languages),
-                    cooperative=self._cooperative(where, model, languages),
-                    programmatic=self._programmatic(where, model, languages, is_first=not steps),
+                    cluster=self._cluster(where, model),
+                    cooperative=self._cooperative(where, model),
+                    programmatic=self._programmatic(where, model, is_first=not steps),
                     when=self._when(where, model, loop_names),
                 )
             )
-        self._check_used(steps, operation, languages)
+        self._check_used(steps)
         return tuple(steps)
 
     def _python_step(
-        self,
-        where: Where,
-        model: GeometryModel,
-        kernel: str,
-        source: Path,
-        operation: Operation,
-        languages: tuple[str, ...],
-        loop_names: frozenset[str],
+        self, where: Where, model: GeometryModel, kernel: str, source: Path, loop_names: frozenset[str]
     ) -> Step:
         """A step whose kernel is a function of a Python file: its compiler decides threads and shared memory."""
         for key, instead in _DECIDED.items():
             if key in model.model_fields_set:
                 raise self.document.error((*where, key), f"the compiler decides it; {instead}")
         chosen = {*self.model.parameters, *self.model.derived}
-        grid, one = self._grid(where, model, operation, languages, loop_names), expressions.parse(1)
+        grid, one = self._grid(where, model, loop_names), expressions.parse(1)
         cluster: Extents | None = None
         if "num_ctas" in chosen:
             grid = (expressions.parse(f"({grid[0].text}) * num_ctas"), *grid[1:])
@@ -135,12 +129,12 @@ class StepReader:
         return Step(
             kernel=kernel,
             source=source,
-            arguments=self._arguments(where, model, operation, languages),
+            arguments=self._arguments(where, model),
             grid=grid,
             block=(threads, one, one),
             shared_memory=expressions.parse(0),
             cluster=cluster,
-            cooperative=self._cooperative(where, model, languages),
+            cooperative=self._cooperative(where, model),
             when=self._when(where, model, loop_names),
         )
 
@@ -153,13 +147,11 @@ class StepReader:
             self._check_names((*where, "when"), when, loop_names)
         return when
 
-    def _arguments(
-        self, where: Where, model: GeometryModel, operation: Operation, languages: tuple[str, ...]
-    ) -> tuple[str, ...]:
+    def _arguments(self, where: Where, model: GeometryModel) -> tuple[str, ...]:
         given = model.arguments if isinstance(model, StepModel) else None
-        known = {argument.name: argument for argument in operation.arguments}
+        known = {argument.name: argument for argument in self._operation.arguments}
         if given is None:
-            return operation.taken
+            return self._operation.taken
         for position, name in enumerate(given):
             place = (*where, "arguments", position)
             if name not in known:
@@ -167,20 +159,21 @@ class StepReader:
             if name in given[:position]:
                 raise self.document.error(place, f"{name} appears twice; keep one")
             kind = known[name].kind
-            if kind is not None and not any(map(kind.may_be_parameter, languages)):
+            if kind is not None and not any(map(kind.may_be_parameter, self._languages)):
                 raise self.document.error(
-                    place, f"{name} is {kind.name}, which is not a kernel parameter in {languages[0]}; remove it here"
+                    place,
+                    f"{name} is {kind.name}, which is not a kernel parameter in {self._languages[0]}; remove it here",
                 )
         return tuple(given)
 
-    def _check_used(self, steps: list[Step], operation: Operation, languages: tuple[str, ...]) -> None:
+    def _check_used(self, steps: list[Step]) -> None:
         """Raise SpaceError for an argument that no step takes."""
         if self.model.steps is None:
             return
         taken = {name for step in steps for name in step.arguments}
-        taken |= {name for argument in operation.arguments for name in argument.reaches}
-        for argument in operation.arguments:
-            is_parameter = argument.kind is None or any(map(argument.kind.may_be_parameter, languages))
+        taken |= {name for argument in self._operation.arguments for name in argument.reaches}
+        for argument in self._operation.arguments:
+            is_parameter = argument.kind is None or any(map(argument.kind.may_be_parameter, self._languages))
             if argument.name not in taken and is_parameter:
                 raise self.document.error(
                     ("steps",), f"no step takes the argument {argument.name}; name it in one, or remove it"
@@ -204,18 +197,18 @@ class StepReader:
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
 
-    def _cluster(self, where: Where, model: GeometryModel, languages: tuple[str, ...]) -> Extents | None:
+    def _cluster(self, where: Where, model: GeometryModel) -> Extents | None:
         if model.cluster is None:
             return None
-        self._check_cuda((*where, "cluster"), "clusters", languages)
+        self._check_cuda((*where, "cluster"), "clusters")
         return self._triple((*where, "cluster"), model.cluster)
 
-    def _cooperative(self, where: Where, model: GeometryModel, languages: tuple[str, ...]) -> bool:
+    def _cooperative(self, where: Where, model: GeometryModel) -> bool:
         if model.cooperative:
-            self._check_cuda((*where, "cooperative"), "cooperative launches", languages)
+            self._check_cuda((*where, "cooperative"), "cooperative launches")
         return model.cooperative
 
-    def _programmatic(self, where: Where, model: GeometryModel, languages: tuple[str, ...], is_first: bool) -> bool:
+    def _programmatic(self, where: Where, model: GeometryModel, is_first: bool) -> bool:
         if not isinstance(model, StepModel) or not model.programmatic:
             return False
         if is_first:
@@ -225,42 +218,39 @@ class StepReader:
                 "not allowed beside `cooperative`, whose blocks may wait for places that another step has; keep one"
             )
             raise self.document.error((*where, "programmatic"), message)
-        self._check_cuda((*where, "programmatic"), "programmatic launches", languages)
+        self._check_cuda((*where, "programmatic"), "programmatic launches")
         return True
 
-    def _check_cuda(self, where: Where, feature: str, languages: tuple[str, ...]) -> None:
+    def _check_cuda(self, where: Where, feature: str) -> None:
         able = [name for name, language in LANGUAGES.items() if language.has_clusters]
-        if set(languages) - set(able):
+        if set(self._languages) - set(able):
             raise self.document.error(
                 where, f"{feature} are for {' and '.join(able)} only; write `languages: [{able[0]}]`"
             )
 
-    def _grid(
-        self,
-        where: Where,
-        model: GeometryModel,
-        operation: Operation,
-        languages: tuple[str, ...],
-        loop_names: frozenset[str],
-    ) -> Extents:
+    def _grid(self, where: Where, model: GeometryModel, loop_names: frozenset[str]) -> Extents:
         if model.grid is not None and model.grid_divisors is not None:
             raise self.document.error((*where, "grid"), "both `grid` and `grid_divisors`; keep one")
         if model.grid is not None:
             return self._triple((*where, "grid"), model.grid, loop_names)
         divisors = model.grid_divisors or DivisorsModel()
-        if not operation.extent and model.grid_divisors is None and any(LANGUAGES[n].has_grid for n in languages):
+        if (
+            not self._operation.extent
+            and model.grid_divisors is None
+            and any(LANGUAGES[n].has_grid for n in self._languages)
+        ):
             raise self.document.error(
                 (*where, "grid"),
                 "the number of blocks is missing; write `grid:`, or `grid_divisors:` and the `extent:` of the result",
             )
-        for axis in "xyz"[len(operation.extent) :]:
+        for axis in "xyz"[len(self._operation.extent) :]:
             if getattr(divisors, axis):
                 raise self._error(
                     (*where, "grid_divisors", axis),
                     f"the result has no extent in {axis}; write one in `extent:`, or `grid:` instead",
                 )
         blocks: list[Expression] = []
-        for axis, extent in zip("xyz", operation.extent, strict=False):
+        for axis, extent in zip("xyz", self._operation.extent, strict=False):
             factors: list[Expression] = getattr(divisors, axis)
             for position, factor in enumerate(factors):
                 self._check_names((*where, "grid_divisors", axis, position), factor, loop_names)
