@@ -20,7 +20,7 @@ from tuner.devices.builds.allowance import Allowance
 from tuner.devices.builds.build import Build
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import BuildError, DeviceError, SpaceError
-from tuner.space import identity, launch_form
+from tuner.space import identity
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU
@@ -323,9 +323,8 @@ def test_host_code_is_part_of_the_identity_of_code_with_nvcc_alone(tmp_path: Pat
     assert by_nvrtc[0] == by_nvrtc[2] == explicitly[0] not in (by_nvcc[0], by_nvrtc[1])
 
 
-def test_a_workers_form_of_a_space_has_its_compiler(tmp_path: Path) -> None:
+def test_a_space_has_its_compiler_in_its_language_alone(tmp_path: Path) -> None:
     space = loaded(tmp_path)
-    assert launch_form.from_json(launch_form.to_json(space)) == space
     assert space.compiler_of("cuda") == "nvcc"
     assert space.compiler_of("opencl") == ""
 

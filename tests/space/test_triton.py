@@ -14,7 +14,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.errors import DeviceError, RequestError, SpaceError
 from tuner.families.code import SizedCode
-from tuner.space import identity, launch_form
+from tuner.space import identity
 from tuner.space.file import reader
 from tuner.space.instance import Instance
 from tuner.space.jit import part
@@ -142,7 +142,6 @@ def test_a_python_file_is_a_kernel_of_cuda_devices(space: Space) -> None:
     assert devices.BACKENDS["cuda"].surrounding(space) == ""
     with pytest.raises(DeviceError, match=r"scale is written in triton: it runs on cuda, not on opencl; the source"):
         devices.for_space(replace(space, name="scale"), "opencl")
-    assert launch_form.from_json(json.loads(json.dumps(launch_form.to_json(space)))) == space
 
 
 def test_the_compiler_gets_only_what_the_kernel_reaches_on_the_lines_of_the_file(space: Space) -> None:
