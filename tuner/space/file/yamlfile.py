@@ -1,12 +1,13 @@
 """Reads plain data and line numbers from an untrusted YAML file.
 
 Anchors, aliases, tags and duplicate keys are rejected, and so are files above 1 MB or 12 levels. The parser's events
-are processed one by one, so no input causes recursion.
+are checked one by one before nodes are made of them, so no input causes recursion.
 """
 
 import contextlib
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +98,22 @@ def read(path: Path) -> Document:
     except ValueError as error:
         raise SpaceError(f"{quoted(str(path))}: not the name of a file: {error}") from None
     try:
-        builder = _built(path, text)
+        node = _composed(path, text)
+        reader = _NodeReader(path)
+        root = reader.value(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = " (indent with spaces, not tabs)" if "\\t" in str(error.problem) else ""
         raise SpaceError(f"{shown(path)}:{line}: not YAML: {error.problem}{hint}{_advice(path)}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise SpaceError(f"{shown(path)}: not YAML: {str(error).splitlines()[0]}{_advice(path)}") from None
-    if not isinstance(builder.root, dict):
-        content = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"
+    if not isinstance(root, dict):
+        content = "nothing" if root is None else f"a {type(root).__name__}"
         raise SpaceError(
             f"{shown(path)}:1: holds {content}; a mapping of keys such as `title:` and `parameters:` is expected"
             f"{_advice(path)}"
         )
-    return Document(path, builder.root, builder.lines, _questions(text))
+    return Document(path, root, reader.lines, _questions(text))
 
 
 def _advice(path: Path) -> str:
@@ -125,135 +128,95 @@ def _questions(text: str) -> dict[int, str]:
     return {number: match[1].strip() for number, match in matches.items() if match}
 
 
-@dataclass
-class _Level:
-    """A mapping or list under construction.
-
-    last: the path of its last scalar if that is an unclosed call, such as `ceil_div(n` in [ceil_div(n, 32)], which YAML
-        splits at the comma.
-    ends: the end of a call was read as a key, so an empty value follows.
-    """
-
-    value: dict[str, Any] | list[Any]
-    where: Where
-    in_brackets: bool
-    key: str | None = None
-    key_line: int = 0
-    last: Where = ()
-    ends: bool = False
-
-
-@dataclass
-class _DocumentBuilder:
-    """Builds the data from parser events, with a stack of open collections."""
-
-    path: Path
-    root: Any = None
-    lines: dict[Where, int] = field(default_factory=dict)
-    stack: list[_Level] = field(default_factory=list)
-    documents: int = 0
-
-    def take(self, event: yaml.Event) -> None:
-        """Process one event. Raises SpaceError for YAML that a space file may not use."""
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise SpaceError(
-                f"{shown(self.path)}:{line}: anchors and aliases (& and *) are not supported; write out the value"
-            )
-        if tag := getattr(event, "tag", None):
-            raise SpaceError(f"{shown(self.path)}:{line}: tags such as {shown(tag)} are not supported; remove it")
-        if isinstance(event, yaml.DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                raise SpaceError(f"{shown(self.path)}:{line}: a second document; write one document per file")
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event, line)
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            if len(self.stack) >= MAX_LEVELS:
-                raise SpaceError(f"{shown(self.path)}:{line}: nested more than {MAX_LEVELS} levels deep")
-            value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-            self.stack.append(_Level(value, self._put(value, line), bool(event.flow_style)))
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            self.stack.pop()
-
-    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        top = self.stack[-1] if self.stack else None
-        if top is not None and top.in_brackets and self._continues(top, event):
-            return
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            if event.value in top.value:
-                raise SpaceError(f"{shown(self.path)}:{line}: the key {quoted(event.value)} appears twice; keep one")
-            top.key, top.key_line = event.value, line
-            return
-        where = self._put(_resolve(event), line)
-        if top is not None:
-            top.last = where if event.implicit[0] and event.value.count("(") > event.value.count(")") else ()
-
-    def _continues(self, top: _Level, event: yaml.ScalarEvent) -> bool:
-        """Append a scalar to the unclosed call that it continues; returns whether it does."""
-        if top.ends:
-            top.ends = False
-            return not event.value
-        if not top.last or not event.implicit[0]:
-            return False
-        key: Any = top.last[-1]
-        values: Any = top.value
-        values[key] = text = f"{values[key]}, {event.value}"
-        top.ends = isinstance(values, dict)
-        if text.count("(") <= text.count(")"):
-            top.last = ()
-        return True
-
-    def _put(self, value: Any, line: int) -> Where:
-        """Put `value` into the innermost open collection; returns its path."""
-        if not self.stack:
-            self.root = value
-            return ()
-        top = self.stack[-1]
-        if isinstance(top.value, list):
-            where: Where = (*top.where, len(top.value))
-            top.value.append(value)
-        else:
-            if top.key is None:
-                raise SpaceError(f"{shown(self.path)}:{line}: a key must be a plain word")
-            where = (*top.where, top.key)
-            top.value[top.key] = value
-            top.key, line = None, top.key_line
-        self.lines[where] = line
-        return where
-
-
-def _built(path: Path, text: str) -> _DocumentBuilder:
-    """The builder after the whole text. Raises SpaceError, or yaml.YAMLError.
+def _composed(path: Path, text: str) -> yaml.Node | None:
+    """The nodes of the whole text. Raises SpaceError, or yaml.YAMLError.
 
     libyaml takes a seventh of the time. Where it refuses, the parser in Python says more, and it alone refuses tabs.
     """
     if _IN_C is not None and "\t" not in text:
         with contextlib.suppress(yaml.YAMLError):
-            return _built_by(_IN_C, path, text)
-    return _built_by(yaml.SafeLoader, path, text)
+            return _composed_by(_IN_C, path, text)
+    return _composed_by(yaml.SafeLoader, path, text)
 
 
-def _built_by(loader: Any, path: Path, text: str) -> _DocumentBuilder:
-    builder = _DocumentBuilder(path)
-    for event in yaml.parse(text, Loader=loader):
-        builder.take(event)
-    return builder
+def _composed_by(loader: Any, path: Path, text: str) -> yaml.Node | None:
+    _check(path, yaml.parse(text, Loader=loader))
+    return yaml.compose(text, Loader=loader)
 
 
-_CONSTRUCTOR: Any = yaml.SafeLoader("")  # the type stubs lack `resolve`
+def _check(path: Path, events: Iterable[yaml.Event]) -> None:
+    """Raise SpaceError for YAML that a space file may not use."""
+    documents = levels = 0
+    for event in events:
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise SpaceError(
+                f"{shown(path)}:{line}: anchors and aliases (& and *) are not supported; write out the value"
+            )
+        if tag := getattr(event, "tag", None):
+            raise SpaceError(f"{shown(path)}:{line}: tags such as {shown(tag)} are not supported; remove it")
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            raise SpaceError(f"{shown(path)}:{line}: a second document; write one document per file")
+        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if levels > MAX_LEVELS:
+            raise SpaceError(f"{shown(path)}:{line}: nested more than {MAX_LEVELS} levels deep")
 
 
-def _resolve(event: yaml.ScalarEvent) -> Any:
-    """The value of a scalar by YAML 1.1, except that dates remain text."""
-    tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
-    kind = tag.rpartition(":")[2]
-    if kind not in ("int", "float", "bool", "null"):
-        return event.value
-    try:
-        return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value))
-    except (ValueError, yaml.YAMLError):
-        return event.value
+class _NodeReader:
+    """Makes plain data of the nodes of a file. `lines` are those of a `Document`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.lines = path, dict[Where, int]()
+        self._constructor: Any = yaml.constructor.SafeConstructor()
+
+    def value(self, node: Any, where: Where = ()) -> Any:
+        """The value of a node, whose key is `where`."""
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, where)
+        if isinstance(node, yaml.SequenceNode):
+            return self._list(node, where)
+        return None if node is None else self._scalar(node)
+
+    def _list(self, node: Any, where: Where) -> list[Any]:
+        items = list[Any]()
+        for item in node.value:
+            if node.flow_style and items and _continues(items[-1], item):
+                items[-1].value += f", {item.value}"
+            else:
+                items.append(item)
+        self.lines |= {(*where, position): item.start_mark.line + 1 for position, item in enumerate(items)}
+        return [self.value(item, (*where, position)) for position, item in enumerate(items)]
+
+    def _mapping(self, node: Any, where: Where) -> dict[str, Any]:
+        found = dict[str, Any]()
+        last: Any = None
+        for key, item in node.value:
+            if node.flow_style and last is not None and _continues(last, key) and item.value == "":
+                last.value += f", {key.value}"
+                continue
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise SpaceError(f"{shown(self._path)}:{line}: a key must be a plain word")
+            if key.value in found:
+                raise SpaceError(f"{shown(self._path)}:{line}: the key {quoted(key.value)} appears twice; keep one")
+            found[key.value], self.lines[*where, key.value], last = item, line, item
+        return {key: self.value(item, (*where, key)) for key, item in found.items()}
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        """The value of a scalar by YAML 1.1, except that dates remain text."""
+        if node.tag.rpartition(":")[2] not in ("int", "float", "bool", "null"):
+            return node.value
+        try:
+            return self._constructor.construct_object(node)
+        except (ValueError, yaml.YAMLError):
+            return node.value
+
+
+def _continues(before: Any, node: Any) -> bool:
+    """Whether a node in brackets goes on with a call, such as `ceil_div(n, 32)`, which YAML splits at the comma."""
+    are_plain = all(isinstance(each, yaml.ScalarNode) and not each.style for each in (before, node))
+    return are_plain and before.value.count("(") > before.value.count(")")
 
 
 class _Dumper(yaml.SafeDumper):
