@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from tuner.errors import RequestError
@@ -31,14 +32,19 @@ def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]
     With `kernel`, a file whose header names another kernel is skipped. Raises RequestError if the file is no file of
     records, is of a newer version, or cannot be read.
     """
+    return parsed(lines(path), shown(path), kernel)
+
+
+def parsed(lines: Iterable[str], where: str, kernel: str | None = None) -> tuple[list[Record], list[str]]:
+    """As `read`, of the lines of a file, which messages call `where`."""
     records: list[Record] = []
     problems: list[str] = []
     skipped = 0
-    for number, line in enumerate(lines(path), 1):
+    for number, line in enumerate(lines, 1):
         if number == 1:
-            header_kernel = kernel_of(path, line)
+            header_kernel = kernel_of(where, line)
             if kernel is not None and header_kernel != kernel:
-                return [], [f"{misplaced(path, header_kernel, kernel)}; skipped"]
+                return [], [f"{misplaced(where, header_kernel, kernel)}; skipped"]
             continue
         try:
             records.append(Record.from_line(line))
@@ -46,9 +52,9 @@ def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]
             if line.strip():
                 skipped += 1
                 if skipped <= _MOST_REPORTED:
-                    problems.append(f"{shown(path)}:{number}: skipped, not a record: {error}")
+                    problems.append(f"{where}:{number}: skipped, not a record: {error}")
     if skipped > _MOST_REPORTED:
-        problems.append(f"{shown(path)}: {skipped - _MOST_REPORTED} more lines skipped")
+        problems.append(f"{where}: {skipped - _MOST_REPORTED} more lines skipped")
     return records, problems
 
 
@@ -78,18 +84,17 @@ def lines(path: Path) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def misplaced(path: Path, header_kernel: object, kernel: str) -> str:
+def misplaced(where: str, header_kernel: object, kernel: str) -> str:
     """The message for a file at this kernel's path whose header names another kernel."""
     name = repr(str(header_kernel)[:60])
-    return f"{shown(path)}:1: its header names kernel {name}, but this is the file of {kernel}"
+    return f"{where}:1: its header names kernel {name}, but this is the file of {kernel}"
 
 
-def kernel_of(path: Path, line: str) -> object:
+def kernel_of(where: str, line: str) -> object:
     """The kernel that the header names.
 
     Raises RequestError if the file is no file of records, or is of a newer version.
     """
-    where = shown(path)
     if line.startswith("\ufeff"):
         raise RequestError(f"{where}:1: begins with a byte order mark (BOM); save the file as UTF-8 without one")
     try:

@@ -212,9 +212,9 @@ class Store:
 
     def _check_header(self, line: str) -> None:
         """Raise RequestError if the file to be written is no file of records, or belongs to another kernel."""
-        kernel = record_file.kernel_of(self.paths[0], line)
-        if kernel != self.kernel:
-            raise RequestError(f"{record_file.misplaced(self.paths[0], kernel, self.kernel)}; move the file away")
+        where = shown(self.paths[0])
+        if (kernel := record_file.kernel_of(where, line)) != self.kernel:
+            raise RequestError(f"{record_file.misplaced(where, kernel, self.kernel)}; move the file away")
 
     def _parse(self, line: str) -> Record | None:
         """The record in `line`, None if it holds none. Each line is parsed once."""

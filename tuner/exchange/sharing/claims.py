@@ -3,7 +3,6 @@ verified, and results of logs."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import tempfile
 import zlib
@@ -50,13 +49,12 @@ class KnownKernel:
 
 def records(data: bytes) -> list[Record]:
     """The records in a file. Raises Damaged if a line holds none, or the file is of a newer version."""
-    with _stored(data, index.RECORDS) as path:
-        try:
-            found, unread = record_file.read(path)
-        except RequestError as error:
-            raise Damaged(_without(str(error), path)) from None
-        if unread:
-            raise Damaged(_without(unread[0], path))
+    try:
+        found, unread = record_file.parsed(data.decode("utf-8", "surrogateescape").split("\n"), "records")
+    except RequestError as error:
+        raise Damaged(str(error)) from None
+    if unread:
+        raise Damaged(unread[0])
     return found
 
 
@@ -100,11 +98,13 @@ def _imported(record: Record, kernel: KnownKernel) -> Record | None:
 def log(data: bytes, device: SharedDevice, code: str) -> tuple[LoggedProblem, Recording]:
     """The log in a file, and its problem. Raises Damaged if it is none, or not of this device and code."""
     _check_decompressed(data)
-    with _stored(data, index.LOG) as path:
+    with tempfile.TemporaryDirectory(dir=paths.temporary()) as name:
+        path = Path(name) / f"file{index.LOG}"
+        path.write_bytes(data)
         try:
             problem, found = logs.read(path)
         except RequestError as error:
-            raise Damaged(_without(str(error), path)) from None
+            raise Damaged(str(error).removeprefix(shown(path)).lstrip(": ")) from None
     if (problem.kind, problem.device, problem.code) != (device.kind, device.device, code):
         raise Damaged("the log is of another device or code than the index says")
     return problem, found
@@ -151,17 +151,3 @@ def _check_decompressed(data: bytes) -> None:
     if archive.unconsumed_tail or not archive.eof or archive.unused_data:
         reason = f"has more than {size} bytes decompressed" if archive.unconsumed_tail else "is no whole gzip file"
         raise Damaged(reason)
-
-
-@contextlib.contextmanager
-def _stored(data: bytes, suffix: str) -> Iterator[Path]:
-    """A temporary file with this content, for the readers of stores."""
-    with tempfile.TemporaryDirectory(dir=paths.temporary()) as name:
-        path = Path(name) / f"file{suffix}"
-        path.write_bytes(data)
-        yield path
-
-
-def _without(message: str, path: Path) -> str:
-    """A message about a temporary file, without its name."""
-    return message.removeprefix(shown(path)).lstrip(": ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -183,26 +183,15 @@ def _merged_records(
     source: SharedFolder, device: SharedDevice, old: KernelFiles, what: _Pushed, problems: list[str]
 ) -> tuple[bytes, int]:
     """The file of the better records, empty if there are none, and how many of them are new."""
-    present = _lines(_old(source, device, old.records, problems)) if old.records is not None else []
+    data = b"" if old.records is None else _old(source, device, old.records, problems)
+    stored = [record_file.header(old.kernel), *data.decode("utf-8", "replace").splitlines()[1:]]
+    present = record_file.parsed(stored, "")[0]
     best = {record.key: record for record in reversed(better_first([*present, *what.records]))}
     before = {record.key: record for record in present}
     count = sum(before.get(key) != record for key, record in best.items())
     ordered = [best[key] for key in sorted(best)]
     text = [record_file.header(old.kernel), *(record.to_line() for record in ordered), ""]
     return ("\n".join(text).encode() if best else b""), count
-
-
-def _lines(data: bytes) -> list[Record]:
-    """The records in the content of a file, without lines that hold none."""
-    return [*_parsed(data.decode("utf-8", errors="replace").splitlines()[1:])]
-
-
-def _parsed(lines: Sequence[str]) -> Iterator[Record]:
-    for line in lines:
-        try:
-            yield Record.from_line(line)
-        except ValueError:
-            continue
 
 
 def _merged_logs(
