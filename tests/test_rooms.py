@@ -327,7 +327,7 @@ def test_one_module_talks_to_the_network_for_the_verb_that_pulls_alone() -> None
     assert of_network | requests == {web, *for_dask}
     users = {user for user, used in edges() if used.startswith(sharing) and not user.startswith(sharing)}
     assert users == {"tuner.cli.verbs.exchange.pull", "tuner.cli.verbs.exchange.push"}
-    assert {user for user, used in edges() if used == web} == {f"{sharing}.source"}
+    assert {user for user, used in edges() if used == web} == {f"{sharing}.pulled"}
     pushed = {used for user, used in edges() if user == f"{sharing}.pushed"}
     assert f"{sharing}.pulled" not in pushed
 

@@ -14,9 +14,9 @@ from tuner.errors import DeviceError, RequestError
 from tuner.exchange.sharing import claims, index
 from tuner.exchange.sharing.claims import KnownKernel
 from tuner.exchange.sharing.files import Damaged, SharedFiles, checked
+from tuner.exchange.sharing.folder import SharedFolder
 from tuner.exchange.sharing.index import DeviceIndex, KernelFiles, SharedDevice, SharedFile, SharedStore
 from tuner.exchange.sharing.memory import TakenFiles
-from tuner.exchange.sharing.source import opened
 from tuner.quoting import quoted, shown
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
@@ -71,7 +71,7 @@ def pull(
     Records become imported ones in `results`, by default the user's own, and replace only slower imported ones. Logs
     become unverified ones. Raises RequestError if the shared store, a kernel or the device is not there.
     """
-    shared = opened(text)
+    shared = _opened(text)
     done = Pull(str(shared))
     try:
         by_code = _kernels(kernels, done.problems)
@@ -86,6 +86,18 @@ def pull(
     finally:
         done.bytes = shared.bytes_read
         shared.close()
+
+
+def _opened(text: str) -> SharedFiles:
+    """The shared store that a user names: a URL that begins with https://, or a folder. Raises RequestError."""
+    scheme, separator, _ = text.partition("://")
+    if not separator:
+        return SharedFolder(Path(text))
+    if scheme.lower() != "https":
+        raise RequestError(f"{shown(scheme)}://: only https:// is read; name such an address, or a folder")
+    from tuner.exchange.sharing.web import Web  # which imports ssl
+
+    return Web(text)
 
 
 def _kernels(texts: Sequence[str], problems: list[str]) -> dict[str, list[KnownKernel]]:
