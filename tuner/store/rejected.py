@@ -58,11 +58,6 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterab
             paths.replace(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def last(candidates: Iterable[Candidate], query: Query) -> Iterator[Candidate]:
-    """`candidates` in their order, except that those that failed verification on this machine come last."""
-    return Rejections(query).last(candidates)
-
-
 class Rejections:
     """The configurations of a problem that failed verification; the file is read when first needed."""
 

@@ -19,9 +19,10 @@ from tuner.quoting import shown
 from tuner.space.config import config_key
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
-from tuner.store import locks, lookup, record_file, rejected
+from tuner.store import locks, lookup, record_file
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank
+from tuner.store.rejected import Rejections
 
 __all__ = ["MATCHES", "SIMILAR", "Candidate", "Match", "Record", "Store"]
 
@@ -247,7 +248,7 @@ class Store:
         return list(self._candidates(query))
 
     def _candidates(self, query: Query) -> Iterator[Candidate]:
-        for candidate in rejected.last(lookup.candidates(self.records, query), query):
+        for candidate in Rejections(query).last(lookup.candidates(self.records, query)):
             yield replace(candidate, notes=(*self.problems, *candidate.notes))
 
     def similar(self, query: Query) -> list[Record]:
