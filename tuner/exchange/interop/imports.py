@@ -12,10 +12,9 @@ from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.exchange.interop import kernel_tuner_files, provenance, t1, t4
 from tuner.exchange.interop.provenance import Statements
-from tuner.exchange.interop.records import Made, made_of
+from tuner.exchange.interop.records import Made, made_of, with_constants
 from tuner.quoting import shown
 from tuner.space.config import Config
-from tuner.space.model import Space
 from tuner.space.texts import config_text, size_text
 from tuner.store.merge import possible
 from tuner.store.record import Record
@@ -105,16 +104,11 @@ def import_all(
         space = made.origin.space
         stored = Store.of(space, statements.results).add(made.record, partial(possible, space))
         kernel_names.remember(space)  # for `tune verify`
-        measured = [(_with_constants(space, config), entry) for config, entry in recording.configs()]
+        measured = [(with_constants(space, config), entry) for config, entry in recording.configs()]
         logs.keep(logs.LoggedProblem.of(space.name, made.record), space, measured, statements.results)
         constants = {name: values[0] for name, values in recording.parameters.items() if name not in space.parameters}
         results.append(ImportedRecord(file, space.name, made.record, stored, recording.ignored, constants, made.notes))
     return results
-
-
-def _with_constants(space: Space, config: Config) -> Config:
-    """A recording's configuration with the space's parameters; one that it lacks has a single value."""
-    return {name: config.get(name, values[0]) for name, values in space.parameters.items()}
 
 
 def _groups(

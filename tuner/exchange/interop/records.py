@@ -107,11 +107,15 @@ def _why_invalid(space: Space, config: Config, scope: Scope) -> str:
     return ""
 
 
+def with_constants(space: Space, config: Config) -> Config:
+    """A recording's configuration with the space's parameters, in its order; one that it lacks has a single value."""
+    return {name: config.get(name, values[0]) for name, values in space.parameters.items()}
+
+
 def _ranking(recording: Recording, space: Space) -> list[_Timed]:
-    """The configurations that have a time, the fastest first, with their entries and times in ms. They have the space's
-    parameters in its order; one that the recording lacks takes its only value."""
+    """The configurations that have a time, the fastest first, with their entries and times in ms."""
     trials = [
-        ({name: config.get(name, values[0]) for name, values in space.parameters.items()}, entry, entry.time_ms)
+        (with_constants(space, config), entry, entry.time_ms)
         for config, entry in recording.configs()
         if entry.time_ms is not None
     ]
