@@ -24,38 +24,22 @@ class Cases:
     """The outcomes of each condition over arrays so far, and the integer divisors that were 0 for some element."""
 
     def __init__(self) -> None:
-        self._met: dict[str, set[bool]] = {}
-        self._zero = dict[str, None]()
-        self._negative = dict[str, int]()  # the extent of the array, by index
-
-    def see(self, condition: ast.expr, value: Any) -> None:
-        """Record the element-wise truth of `condition`."""
-        if np.size(value) >= FEWEST:
-            met = self._met.setdefault(ast.unparse(condition), set())
-            met.update([True] if np.any(value) else [], [] if np.all(value) else [False])
-
-    def see_divisor(self, divisor: ast.expr, value: Any) -> None:
-        """Record `divisor` if `value`, an array or a number, is an integer and 0 for some element."""
-        if np.asarray(value).dtype.kind in "iu" and not np.all(value):
-            self._zero[ast.unparse(divisor)] = None
-
-    def see_index(self, index: ast.expr, value: Any, extent: int) -> None:
-        """Record `index` into an axis of this extent if `value`, an array, is a negative integer for some element."""
-        if np.ndim(value) and np.asarray(value).dtype.kind == "i" and np.min(value, initial=0) < 0:
-            self._negative[ast.unparse(index)] = extent
+        self.met: dict[str, set[bool]] = {}
+        self.zero = dict[str, None]()
+        self.negative = dict[str, int]()  # the extent of the array, by index
 
     def has_negative_index(self, unfilled: Container[str]) -> bool:
         """Whether an index that depends on `unfilled` was negative. NumPy counts it from the end, a kernel does not."""
-        return any(_arrays_of(text, unfilled) for text in self._negative)
+        return any(_arrays_of(text, unfilled) for text in self.negative)
 
     def missed(self, arrays: Container[str], unfilled: Container[str] = ()) -> list[str]:
         """A sentence for each condition on `arrays` with one outcome only, and each divisor on `arrays` that was 0.
 
         And for each index that was negative, if it depends on `unfilled`, the integer inputs without a `fill:`.
         """
-        sentences = [_sentence(text, arrays, *met) for text, met in self._met.items() if len(met) == 1]
-        sentences += [_divisor_sentence(text, arrays) for text in self._zero]
-        sentences += [_index_sentence(text, unfilled, extent) for text, extent in self._negative.items()]
+        sentences = [_sentence(text, arrays, *met) for text, met in self.met.items() if len(met) == 1]
+        sentences += [_divisor_sentence(text, arrays) for text in self.zero]
+        sentences += [_index_sentence(text, unfilled, extent) for text, extent in self.negative.items()]
         return list(filter(None, sentences))
 
 
@@ -73,21 +57,25 @@ def recorded_in(cases: Cases) -> Iterator[None]:
 
 
 def see(condition: ast.expr, value: Any) -> None:
-    """Record the truth of a condition in the current `Cases`, if any."""
-    if (cases := _current.get()) is not None:
-        cases.see(condition, value)
+    """Record the element-wise truth of `condition` in the current `Cases`, if any."""
+    if (cases := _current.get()) is not None and np.size(value) >= FEWEST:
+        met = cases.met.setdefault(ast.unparse(condition), set())
+        met.update([True] if np.any(value) else [], [] if np.all(value) else [False])
 
 
 def see_divisor(divisor: ast.expr, value: Any) -> None:
-    """Record the value of a divisor in the current `Cases`, if any."""
-    if (cases := _current.get()) is not None:
-        cases.see_divisor(divisor, value)
+    """Record `divisor` in the current `Cases`, if any, if `value`, array or number, is an integer and 0 somewhere."""
+    if (cases := _current.get()) is not None and np.asarray(value).dtype.kind in "iu" and not np.all(value):
+        cases.zero[ast.unparse(divisor)] = None
 
 
 def see_index(index: ast.expr, value: Any, extent: int) -> None:
-    """Record an index into an axis of this extent in the current `Cases`, if any."""
-    if (cases := _current.get()) is not None:
-        cases.see_index(index, value, extent)
+    """Record `index` into an axis of this extent in the current `Cases`, if any, if `value`, an array, is a negative
+    integer for some element."""
+    if (cases := _current.get()) is None or not np.ndim(value) or np.asarray(value).dtype.kind != "i":
+        return
+    if np.min(value, initial=0) < 0:
+        cases.negative[ast.unparse(index)] = extent
 
 
 def _sentence(text: str, arrays: Container[str], met: bool) -> str:
