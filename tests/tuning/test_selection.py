@@ -111,7 +111,7 @@ def test_what_may_have_lost_because_other_programs_ran_gets_a_second_look(
     if (is_slow < 0) is_slow = open(SIGN_OF(mode), O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
     runs++;
     if (is_slow == 1 && (mode == 0 || mode == 6 && runs % 2)) usleep(15000);
-    usleep(mode == 0 ? 400 : mode == 6 ? 500 : mode == 1 ? 1000 : 2000);
+    usleep(mode == 0 ? 400 : mode == 6 ? 500 : mode == 1 ? 1000 : 6000);
     {MULTIPLY}
     """
     file = stage(
