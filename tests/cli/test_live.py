@@ -228,6 +228,28 @@ def test_a_knob_is_told_that_fails_always_where_no_other_knob_fails_before(tune:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("a == b", "; all 4 right configurations have a == b, unlike these: a restriction may be missing"),
+        ("(a * a + b) % 3 != 0", ""),
+    ],
+)
+def test_a_relation_that_only_right_configurations_have_is_told(
+    condition: str, told: str, tune: Tune, tmp_path: Path
+) -> None:
+    file = scaled(tmp_path, "pairs")
+    (tmp_path / "pairs.c").write_text(
+        "void scale(float *y, const float *x, int n) {\n"
+        f" for (int i = 0; i < n; i++) y[i] = ({condition} ? 2 : 3) * x[i];\n}}\n"
+    )
+    file.write_text(file.read_text().replace("{unroll: [1, 2]}", "{a: [1, 2, 3, 4], b: [1, 2, 3, 4]}"))
+    assert tune(file, "--repeats", "1").status == 0
+    (line,) = [line for line in tune("failures", file).out.splitlines() if "wrong result" in line]
+    assert line.endswith(f" wrong result{told}")
+
+
+@pytest.mark.slow
 def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, faulty: Path) -> None:
     assert tune("history", faulty, "8").status == 2, "nothing was tuned"
     tuned = tune(faulty, "8", "--repeats", "3", "--strategy", "brute_force", "--json").json

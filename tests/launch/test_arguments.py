@@ -38,6 +38,10 @@ MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
     "masked": ((C, np.ma.masked_less(A, 0.5), B), "A: is masked"),
     "too few": ((C, A), "2 arrays given; it takes 3: C, A, B"),
     "none": ((), "0 arrays given"),
+    "sizes": (
+        (C, A, B, 40, np.int32(50)),
+        "5 arguments given; it takes 3: C, A, B; pass no sizes, and options by name",
+    ),
     "unaligned": ((C, A, np.zeros(6001, np.uint8)[1:].view(np.float32).reshape(1, 50, 30)), "B: begins . bytes after"),
 }
 

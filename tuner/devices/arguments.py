@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Number
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -96,8 +97,15 @@ def check_elements(spec: ArraySpec, layout: ArrayLayout) -> None:
 def check_count(specs: Sequence[ArraySpec], arrays: Sequence[Any]) -> None:
     """Raise ArgumentError if the number of arrays differs from the number of specs."""
     if len(arrays) != len(specs):
-        names = ", ".join(spec.argument.name for spec in specs)
-        raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(specs)}: {names}")
+        raise wrong_count([spec.argument for spec in specs], arrays)
+
+
+def wrong_count(arguments: Sequence[Argument], given: Sequence[Any]) -> ArgumentError:
+    """The error of a call that got more or fewer arrays than these arguments, or also numbers, as kernels do."""
+    has_numbers = any(isinstance(each, Number) for each in given)
+    advice = "; pass no sizes, and options by name, as in alpha=2.0" if has_numbers else ""
+    what, names = "arguments" if has_numbers else "arrays", ", ".join(each.name for each in arguments)
+    return ArgumentError(f"{len(given)} {what} given; it takes {len(arguments)}: {names}{advice}")
 
 
 def address_check(specs: Sequence[ArraySpec]) -> Callable[[Sequence[int]], None]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from tuner.devices import Device
+from tuner.devices.arguments import wrong_count
 from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, TrialError
 from tuner.families import problem
@@ -192,8 +193,7 @@ class Dispatcher:
     def _key(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], int | str]:
         op = self.family.operation
         if len(arrays) != len(op.arrays):
-            names = ", ".join(a.name for a in op.arrays)
-            raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(op.arrays)}: {names}")
+            raise wrong_count(op.arrays, arrays)
         shapes = [problem.shape_of(array) for array in arrays]
         for argument, array, shape in zip(op.arrays, arrays, shapes, strict=True):
             if shape is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.devices.arguments import wrong_count
 from tuner.errors import ArgumentError, ExpressionError, RequestError
 from tuner.quoting import quoted
 from tuner.space import chosen_types, dtypes, operation
@@ -34,8 +35,7 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     """
     arrays = op.arrays
     if len(shapes) != len(arrays):
-        names = ", ".join(a.name for a in arrays)
-        raise ArgumentError(f"{len(shapes)} arrays given; it takes {len(arrays)}: {names}")
+        raise wrong_count(arrays, shapes)
     sizes = dict(given)
     pairs: list[tuple[str, Expression, int]] = []
     for argument, shape in zip(arrays, shapes, strict=True):

@@ -9,6 +9,7 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import ProblemArguments, of_problem, storage_option
+from tuner.report.relations import missing
 
 if TYPE_CHECKING:
     from tuner.space.config import Value
@@ -27,7 +28,8 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
     """Show which configurations of KERNEL at SIZE failed, and why.
 
     Reads the latest ledger of this problem. For each reason, shows how many configurations failed, the parameter values
-    that always cause it, and one configuration with its message.
+    that always cause it or the relations that these lack and all right ones have, and one configuration with its
+    message.
 
     Example: tune failures sgemm/07_tiled_1xn 4096
     """
@@ -66,7 +68,7 @@ def _shown(trial: Trial) -> str:
 
 
 def _always(failed: Sequence[Trial], trials: Sequence[Trial], others: Sequence[Setting]) -> str:
-    """The settings that always cause this failure, in words; empty if there are none.
+    """The settings that always cause this failure, or relations that it lacks, in words; empty if there are none.
 
     failed: the trials with this failure.
     others: the settings that always cause another failure, and therefore hide this one.
@@ -77,6 +79,12 @@ def _always(failed: Sequence[Trial], trials: Sequence[Trial], others: Sequence[S
     causes = _causes(failed, rest, among=len(trials))
     hiding = [o for o in others if any(_has(trial, o) and _has(trial, cause) for trial in trials for cause in causes)]
     unless = f", unless {_listed(hiding)}" if hiding else ""
+    right = [trial.config for trial in trials if trial.outcome.failure is None]
+    relations = missing(right, [trial.config for trial in failed])
+    is_caused = all(any(_has(trial, cause) for cause in causes) for trial in failed)
+    if relations and not (is_caused and len(causes) <= len(relations)):
+        have = f"all {len(right)} right configurations have {' and '.join(relations)}"
+        return f"; {have}, unlike these: a restriction may be missing"
     return f", always with {_listed(causes)}{unless}" if causes else ""
 
 
