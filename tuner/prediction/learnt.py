@@ -9,7 +9,6 @@ import numpy as np
 from tuner.prediction.amounts import Array, Indices, Mask
 
 # All of these but STRANGE and LEAST_NEAR are in units of log time: 0.1 lengthens a time by about 10 %.
-DISTANCE_PENALTY = 0.1  # for a kernel without any training size nearby; in proportion to the distance, if there is one
 # By how much a kernel's time is longer per unit of its expected error, of which less remains the nearer a training size
 # is, and nothing at that size. As long as it counted there, too, 773 of 4,038 table sizes got a configuration that had
 # not been measured there; of 524 of these, 91 were over 10 % slower than the best that had been (H200).
@@ -18,7 +17,7 @@ RISK = 0.6
 # terms may be wrong by as much. With 0.15 in place of 0.3, two of 182 fresh sizes got a kernel that took 1.45 and 1.7
 # times as long as the library, where it was predicted to take half.
 STRANGE, LEAST_NEAR = 3.0, 0.3
-# Where the library is a candidate, RISK and DISTANCE_PENALTY do not apply. A kernel's time is longer by as many
+# Where the library is a candidate, RISK and FAR_PENALTY do not apply. A kernel's time is longer by as many
 # standard deviations of the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
 LOSS = 0.03
 LEAST_DEVIATION = 0.02  # of a log time that was measured at the same size
@@ -75,7 +74,7 @@ class Learnt(NamedTuple):
 def penalties(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
     """How much longer in log time kernels count where they are compared with each other. `errors` are the expected
     ones, and `nearest` is the similarity of each entry's nearest training size, from 0 to 1."""
-    distant = DISTANCE_PENALTY * (1 - nearest) + FAR_PENALTY * np.maximum(FAR - nearest, 0.0)
+    distant = FAR_PENALTY * np.maximum(FAR - nearest, 0.0)
     lengthened: Array = is_kernel * (distant + RISK * errors * np.sqrt(np.maximum(1 - nearest**2, 0.0)))
     return lengthened
 
