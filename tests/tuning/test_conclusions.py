@@ -14,7 +14,7 @@ from tuner.devices import DeviceInfo
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.scope import Limits
 from tuner.store.store import Store
-from tuner.tuning.finals import conclusions, summary
+from tuner.tuning.finals import comparison, conclusions, summary
 from tuner.tuning.finals.finalist import Finalist
 from tuner.tuning.finals.selection import Selection
 from tuner.tuning.finals.ties import of_times
@@ -53,6 +53,12 @@ def test_nothing_is_said_of_finals_that_agree_with_the_search_and_have_a_clear_w
     assert list(conclusions.of(Selection([], Finals()), GPU)) == []
     doubtful = selection((1.0, 1.3), spread=0.6)  # that its times spread is said once, as a doubt about the record
     assert list(conclusions.of(doubtful, GPU)) == []
+
+
+@pytest.mark.parametrize(("spread", "gain"), [(0.01, 20.0), (0.6, 2.0)])
+def test_the_search_knows_shorter_times_than_noisy_finals(spread: float, gain: float) -> None:
+    best, default = selection((1.0, 1.0), (2.0, 20.0), spread=spread).finalists
+    assert comparison.least_gain(best, default) == pytest.approx(gain, rel=0.01)
 
 
 def test_what_lies_within_the_spread_is_a_tie_and_named() -> None:

@@ -57,7 +57,7 @@ FORMATS: Mapping[str, Format] = {
         Format("times", "time tables as text", "tuner.exchange.exports.times", holds_family=True),
         Format(
             "cu",
-            "the best as one specialised source",
+            "the best as one specialised source, in CUDA, OpenCL C or C",
             "tuner.exchange.exports.single_file",
             has_architectures=True,
             has_macros=True,
