@@ -146,7 +146,7 @@ SAID = {
         "if (t % 32 == 0) sums[t / 32] = tile[t + R]; "
         "int c = get_group_id(0) * TILE + t, r = get_group_id(1) * TILE + get_local_id(1);"
         "if (c < w && r < h) y[r * w + c] = parts[0] + sums[0]; }", "",
-        ['name: tile, dtype: float32, kind: local, shape: ["4 * R * R + 4 * R * TILE + TILE * TILE"]}\n',
+        ['name: tile, dtype: float32, kind: local, shape: ["TILE * TILE + 12 * TILE + 36"]}\n',
          'name: sums, dtype: float32, kind: local, shape: ["ceil_div(TILE, 32)"]}\n',
          'name: parts, dtype: float32, kind: local, shape: ["TILE * TILE"]}\n', "block: [TILE, TILE]\n"],
     ),

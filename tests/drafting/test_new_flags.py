@@ -139,6 +139,46 @@ __global__ void f(float *y, const float *x, int n) {
     assert (data["block"], data["grid"]) == (["block_size_x"], ["ceil_div(n, ITEMS * block_size_x)"])
 
 
+def test_numbers_that_mark_limit_or_move_what_is_computed_are_no_knobs(tmp_path: Path, tune: Tune) -> None:
+    """NONE and FAR mark what is missing, LEAST and MOST limit what is computed, BORDER moves indices. The others are
+    work: LONG chooses a code by the length of a row, and AHEAD is how far a row is prefetched."""
+    file = tmp_path / "f.c"
+    file.write_text(
+        """#define NONE 255
+#define FAR 1000000
+#define LEAST 40
+#define MOST 200
+#define BORDER 2
+#define TILE 64
+#define PAD 1
+#define LONG 32
+#define AHEAD 16
+void f(unsigned char *who, int *far, const int *cost, const int *start, int n) {
+    int kept[TILE][TILE + PAD];
+    for (int ii = BORDER; ii < n - BORDER; ii += TILE)
+        for (int i = ii; i < ii + TILE && i < n - BORDER; i++) {
+            int best = FAR;
+            unsigned char at = NONE;
+            if (start[i + 1] - start[i] > LONG) kept[0][0] = 1;
+            for (int e = start[i]; e < start[i + 1]; e++) {
+                __builtin_prefetch(&cost[e + AHEAD]);
+                int c = cost[e];
+                if (c > LEAST && c < best) { best = c; at = e & 127; }
+            }
+            who[i] = at;
+            far[i] = best > MOST ? MOST : best + cost[i - BORDER];
+        }
+}
+"""
+    )
+    assert tune("new", file).status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
+    for line in ("NONE: [255]", "FAR: [1000000]", "LEAST: [40]", "MOST: [200]"):
+        assert f"# {line}    # no knob: it only enters what is computed" in text
+    assert "# BORDER: [2]    # no knob: it is an offset in indices" in text
+    assert {*data["parameters"]} == {"TILE", "PAD", "LONG", "AHEAD"}
+
+
 OF_TWO_COMPILERS = """\
 #if defined(__NVCC__) || \\
     defined(__HIPCC__)

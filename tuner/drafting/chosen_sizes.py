@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Collection
 
 from tuner.classes import cached_property
+from tuner.drafting.arrays.indices import Indices
 from tuner.drafting.expansion import expanded
 from tuner.drafting.facts import Facts
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.undeclared import undeclared
 from tuner.drafting.reached import extents_of_members
+from tuner.drafting.roles import uses
 from tuner.space.sources.preprocessor import without
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+OF_INDICES = "it is an offset in indices"
 OF_A_WINDOW = "it is the radius over which the kernel's loops run"
 
 
@@ -49,9 +52,31 @@ class ChosenSizes(Facts):
                 found[name] = f"host code reads it: {self._read_by_host[name]}"
             elif self._bounds_a_window(name):
                 found[name] = OF_A_WINDOW
+            elif self._is_offset(name):
+                found[name] = OF_INDICES
             elif self.is_quantity(name):
                 found[name] = "it only enters what is computed"
         return {name: found[name] for name in self.numbers if name in found}
+
+    def _is_offset(self, name: str) -> bool:
+        if proposals.axis_of(name) or not uses.is_offset(name, self.body, self.numbers):
+            return False
+        return name in self._factors_of_indices
+
+    @cached_property
+    def _factors_of_indices(self) -> set[str]:
+        """The factors in the indices of arrays, with the names of constants."""
+        every = [
+            Indices(step.body, [p.name for p in self.taken(step) if p.is_pointer], self.sizes) for step in self.steps
+        ]
+        found = (index for each in every for indices in each.accesses.values() for index in indices)
+        return {factor for index in found for product in index for factor in product}
+
+    @cached_property
+    def settled(self) -> dict[str, int]:
+        """The small constants that the kernels' text alone tells to be neither knobs nor sizes, with their numbers."""
+        small = {n: v for n, v in self.numbers.items() if not (proposals.is_size(n, v) or proposals.is_large(n, v))}
+        return {n: v for n, v in small.items() if self._bounds_a_window(n) or self._is_offset(n)}
 
     def _bounds_a_window(self, name: str) -> bool:
         """Whether a loop runs from -name to name, or over as many numbers from 0 on, as loops over a padded tile do."""

@@ -49,9 +49,16 @@ class Facts(KernelParameters):
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
         own = [[p.name for p in arrays if p.name in self._names(step)] for step in self.steps]
-        numbers = {**self.numbers, **self.template_numbers}
+        known = {**self.numbers, **self.template_numbers}
+        numbers = {name: number for name, number in known.items() if name not in self.settled}
         names = Names([p.name for p in arrays], written, self.sizes, numbers, own, self.template_numbers)
-        return Shapes([step.body for step in self.steps], names, self.has_grid)
+        bodies = [[str(self.settled.get(word, word)) for word in step.body] for step in self.steps]
+        return Shapes(bodies, names, self.has_grid)
+
+    @property
+    def settled(self) -> Mapping[str, int]:
+        """The constants that are no knobs, with their numbers."""
+        return {}
 
     def shape_of_constant(self, name: str) -> list[str]:
         """The shape of a `__constant__` variable, as its indices tell it; empty if they do not."""
@@ -119,7 +126,12 @@ class Facts(KernelParameters):
 
     def is_quantity(self, name: str) -> bool:
         """Whether a constant only enters the kernels' results, so that it is no knob."""
-        return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats)
+        return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats, self._computed)
+
+    @cached_property
+    def _computed(self) -> set[str]:
+        """The names of what the kernels compute from elements."""
+        return uses.computed(self.body, [p.name for p in self.parameters if p.is_pointer])
 
     @cached_property
     def _floats(self) -> set[str]:

@@ -83,10 +83,10 @@ def product_of(extents: list[str]) -> Polynomial:
 
 
 def _sum(extent: str) -> Polynomial:
-    """An extent as a polynomial: a number, a name, or a sum of both."""
-    match = re.fullmatch(r"(\w+) \+ (\d+)", extent)
+    """An extent as a polynomial: a number, a name, or a sum or difference of both."""
+    match = re.fullmatch(r"(\w+) ([+-]) (\d+)", extent)
     if match:
-        return {(match[1],): 1, (): int(match[2])}
+        return {(match[1],): 1, (): int(match[2] + match[3])}
     return {(): int(extent)} if extent.isdecimal() else {(extent,): 1}
 
 

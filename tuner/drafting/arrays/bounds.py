@@ -94,12 +94,12 @@ class IndexBounds:
             if of_limits:
                 return list(of_limits.pop()) if len(of_limits) == 1 else None
         found = self._extents.get(_key(index), set()) if _key(index) not in self._ambiguous else set()
-        if not found and (last := self._with_lasts(index)) != index and _key(last) not in self._ambiguous:
+        if not found and (last := self.with_lasts(index)) != index and _key(last) not in self._ambiguous:
             within = last.get((), 0) <= min(self._added.get(_key(last), {-1}))
             found = self._extents.get(_key(last), set()) if within else set()
         return list(next(iter(found))) if len(found) == 1 else None
 
-    def _with_lasts(self, index: Polynomial) -> Polynomial:
+    def with_lasts(self, index: Polynomial) -> Polynomial:
         """The largest value of an index that loop variables have counted up: `i + 3 * n` for `i + k * n` and k < 4."""
         total: Polynomial = {}
         for product, factor in index.items():

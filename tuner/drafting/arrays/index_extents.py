@@ -51,12 +51,18 @@ class IndexExtents:
             last, strides, extents, beyond = bare(polynomial), [()], [], offsets.get((), 0)
         if len(strides) > 1 and self._is_negative(groups, offsets, strides[-2]):
             beyond -= 1  # x[(row + 1) * cols - 1 - i] is in the row before
-        if bound := self.bounds(indices).extents(last):
-            excess = self.bounds(indices).excess(last, beyond)
+        by_sum = strides[-1] and strides[-1][0] in indices.pitches
+        bounds = self.bounds(indices)
+        if not bounds.extents(last) and (by_sum or len(strides) == 1):  # loops that count on
+            whole = bounds.with_lasts(last)
+            last, beyond = bare(whole), beyond + whole.get((), 0)
+        if bound := bounds.extents(last):
+            excess = bounds.excess(last, beyond)
             if excess:
-                return [f"{bound[0]} + {excess}"] if len(bound) == len(strides) == 1 else None
+                is_open = len(bound) > 1 or not (by_sum or len(strides) == 1)
+                return None if is_open else [f"{bound[0]} + {excess}", *extents]
             return None if excess is None else [*bound, *extents]
-        if not _is_single_index(last) or beyond > 0 or self.bounds(indices).is_compared(last):
+        if not _is_single_index(last) or beyond > 0 or bounds.is_compared(last):
             return None
         axis = next((a for a in "xyz" if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]

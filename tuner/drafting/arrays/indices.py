@@ -10,12 +10,12 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.drafting.arrays import remainders, scopes, straight
+from tuner.drafting.arrays import pitches, remainders, scopes, straight
 from tuner.drafting.arrays.byte_offsets import is_dereference
 from tuner.drafting.arrays.comparisons import BOUNDS, OPERAND_ENDS, Comparisons, end_of_statement
 from tuner.drafting.arrays.local_names import LocalNames, is_member
 from tuner.drafting.expansion import split_arguments
-from tuner.drafting.polynomials import Polynomial, added, atom, is_short, text, times
+from tuner.drafting.polynomials import Polynomial, added, atom, is_short, text, times, written
 from tuner.drafting.reader import Reader
 from tuner.space.sources.tokens import matching
 
@@ -51,6 +51,7 @@ class Indices:
     lasts: the last values of loop variables that count from 0 by 1
     alternatives: the values between which each atom chooses that is a conditional expression
     clamped: the limits of each atom that is a minimum or is clamped, each one more than the largest value
+    pitches: the sums by which rows are apart, as `width + 2`, by the atoms that stand for them in indices
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str], scalars: Sequence[str] = ()) -> None:
@@ -67,10 +68,15 @@ class Indices:
         self.others = set[str]()
         self.offsets = list[Polynomial]()
         self._find_accesses()
+        self.pitches = {
+            written(sum_): sum_ for sum_ in pitches.sums(self._body, self._defined, scalars, self.polynomial)
+        }
+        self.accesses = {name: [*map(self._by_rows, each)] for name, each in self.accesses.items()}
         comparisons = Comparisons(self._body, self._arrays, self.polynomial)
         every = list(comparisons.found())
         several = comparisons.names_of_several()
         self.ambiguous = [self.named(name, 0) for name in several if local.is_defined_again(name)]
+        every = [(sign, self._by_rows(left), right) for sign, left, right in every]
         self.bounds = [(left, right) for sign, left, right in every if sign in BOUNDS]
         self.guards = {tuple(right) for sign, _, right in every if sign == ">="}
         self.compared = [each for each in every if each[0] not in BOUNDS]
@@ -84,9 +90,10 @@ class Indices:
     def _last_values(self) -> Iterator[tuple[str, Polynomial]]:
         whole = {name for name, (start, steps) in self.loops.items() if not any(start.values()) and steps == [{(): 1}]}
         for name in whole:
-            limits = [right for left, right in self.bounds if left == {(name,): 1}]
-            if len(limits) == 1:
-                yield name, added(self.polynomial(limits[0]), {(): -1})
+            lasts = [added(self.polynomial(right), {(): -1}) for left, right in self.bounds if left == {(name,): 1}]
+            through = [right for sign, left, right in self.compared if sign == "<=" and left == {(name,): 1}]
+            if len(lasts := [*lasts, *map(self.polynomial, through)]) == 1:
+                yield name, lasts[0]
 
     def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
         """The polynomial of an expression in tokens."""
@@ -187,7 +194,11 @@ class Indices:
 
     def locals(self) -> Iterator[Polynomial]:
         """The values of local names that are assigned once."""
-        return (self.named(name, 0) for name in self._defined)
+        return (self._by_rows(self.named(name, 0)) for name in self._defined)
+
+    def _by_rows(self, index: Polynomial) -> Polynomial:
+        """An index with atoms for the sums by which rows are apart."""
+        return pitches.factored(index, self.pitches)
 
     def _find_accesses(self) -> None:
         aliases = self._aliases()

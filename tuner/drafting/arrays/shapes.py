@@ -14,8 +14,8 @@ from tuner.drafting.arrays.bounds import Extent, IndexBounds, Open, by_length, i
 from tuner.drafting.arrays.index_extents import IndexExtents
 from tuner.drafting.arrays.indices import AXES, Indices
 from tuner.drafting.arrays.open_extents import OpenExtents
-from tuner.drafting.knobs.proposals import is_large
-from tuner.drafting.polynomials import Monomial, Polynomial, text
+from tuner.drafting.knobs.proposals import is_large, is_size
+from tuner.drafting.polynomials import Monomial, Polynomial, names_in, text
 
 BLOCKS_APART = 2  # fewest constant extents below a block index; one may be a thread tile
 
@@ -42,10 +42,12 @@ class Shapes:
 
     def __init__(self, bodies: Sequence[Sequence[str]], names: Names, has_grid: bool) -> None:
         own = names.own or [names.arrays] * len(bodies)
-        self.indices = [Indices(body, [*each], names.sizes) for body, each in zip(bodies, own, strict=True)]
+        rows = [*names.sizes, *(name for name, number in names.numbers.items() if is_size(name, number))]
+        self.indices = [Indices(body, [*each], rows) for body, each in zip(bodies, own, strict=True)]
         self._names = names
         self._quotients = dict(_quotients(self.indices, names.sizes))
-        sizes = [*names.sizes, *self._quotients]
+        pitches = {name: None for indices in self.indices for name in indices.pitches}
+        sizes = [*names.sizes, *self._quotients, *pitches]
         self._single = IndexExtents(sizes)
         self._known_ends = dict[Indices, dict[str, int]]()
         self._same = dict[str, str]()  # the extents of indices without a bound, by these, as other accesses tell them
@@ -59,7 +61,8 @@ class Shapes:
                 found[name] = other
         read = {word for body in bodies for word in body}
         self._open = OpenExtents([*found.values()], self.indices, self._single, names.sizes, read, self._same, has_grid)
-        every = {extent for extents in found.values() for extent in extents or ()}
+        known = (extent for extents in found.values() for extent in extents or () if isinstance(extent, str))
+        every = {name for each in known for name in (names_in(each) if each in pitches else [each])}
         numbers = {name: number for name, number in names.numbers.items() if name in every}
         self.fixed = {
             name: number for name, number in numbers.items() if name in names.passed or not is_large(name, number)

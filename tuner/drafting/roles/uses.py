@@ -12,10 +12,16 @@ _NUMBER = r"(?:- )?\d[\w.]*"
 _ZERO = r"0(?:\.0*)?f?"
 _FLOATING = r"\b\d+(?:\.\d*)?[eE]|\b\d+\.\d*|\b(?:r?sqrt|cbrt|exp2?|log(?:2|10)?|pow|sin|cos|tanh?|f?abs)f? \("
 _HEADER = re.compile(r"^ *(?:else )?(?:if|while) \( [^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)|^ *else\b")
-_NO_VALUE = re.compile(
-    r"^ *(?:(?:const|static|unsigned|__shared__) )*(?:int|unsigned|long|short|char|bool|auto|size_t|u?int\d*(?:_t)?) "
-    r"|\b(?:for|while|switch|case|pragma|__shared__)\b"
+_DECLARED = re.compile(
+    r"^ *(?:(?:const|static|unsigned) )*"
+    r"(?:int|unsigned|long|u?short|u?char|bool|auto|size_t|u?(?:int|long)\d*(?:_t)?)(?: long)* (\w+)"
 )
+_NO_VALUE = re.compile(r"\b(?:for|while|switch|case|pragma|__shared__|__local)\b")
+_LOOP = re.compile(r"\b(?:for|while) \(")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ELEMENT = re.compile(r"\b(\w+) @")
+_INDEX = re.compile(r"\[[^\[\]]*\]")
+_LIMITS = re.compile(r"\b(?:f?(?:min|max)f?|clamp) \(")
 _COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
 _OF_FIRST = r"(?:< [1-9]\w*|< [A-Z]\w*|< = 0|= = 0)"
 _FIRST_LEAVE = re.compile(rf"\bif \( (?:[^;{{}}]* \| \| )?\w+ {_OF_FIRST} (?:\| \| [^;{{}}]*)?\) (?:{{ )?return\b")
@@ -85,28 +91,66 @@ def _is_choice(name: str, body: str) -> bool:
     return re.search(rf"{before}{name} [=!] = \d|{before}\d\w* [=!] = {name}\b", body) is not None
 
 
-def is_quantity(name: str, text: str, floats: Collection[str]) -> bool:
-    """Whether a constant is only stored as it is, or a term or factor of floating-point numbers: another value computes
-    something else.
+def computed(body: str, arrays: Collection[str]) -> set[str]:
+    """The names of what a kernel computes from elements or stores as such, and of these arrays, if neither loops nor
+    indices follow from them."""
+    words, flat = body.split(" "), body
+    heads = [words[at : matching(words, at)] for at in range(1, len(words)) if words[at - 1] in ("for", "while")]
+    hidden = {word for head in heads for word in head}
+    while inner := _INDEX.findall(flat):
+        hidden |= {word for each in inner for word in each.split(" ")}
+        flat = _INDEX.sub("@", flat)
+    every, found = list[tuple[str, set[str]]](), {*_ELEMENT.findall(flat)}
+    for name, index, value in re.findall(r"\b(\w+)((?: @)*) (?:[-+*/|&^] )?= (?!=)([^;{}]*)", flat):
+        names, pointers = {*_WORD.findall(value)} - {*arrays}, {*_WORD.findall(_ELEMENT.sub("", value))}
+        if not {*arrays}.isdisjoint(pointers if index else {name, *pointers}):
+            hidden |= names  # an offset of a pointer
+        every.append((name, names | {*_ELEMENT.findall(value)}))
+        every += [(value.strip(), {name})] if index and value.strip().isidentifier() else []
+    while more := {word for name, value in every if name in hidden for word in value} - hidden:
+        hidden |= more
+    found -= hidden
+    while more := {name for name, value in every if name not in found | hidden and value & found}:
+        found |= more
+    return found
+
+
+def is_quantity(name: str, text: str, floats: Collection[str], values: Collection[str]) -> bool:
+    """Whether a constant is only stored as it is, compared with what is computed from elements, or a term or factor of
+    this or of floating-point numbers: another value computes something else.
 
     text: tokens of the kernels and of the functions that they call, joined by blanks
     floats: names of floating-point numbers, their arrays and their types
+    values: the names that `computed` tells
     """
-    evidence = rf"{_FLOATING}|\b(?:{'|'.join(map(re.escape, sorted({*floats, 'float', 'double'})))})\b"
+    names = "|".join(map(re.escape, sorted({*floats, *values, "float", "double"})))
+    evidence = rf"{_FLOATING}|\b(?:{names})\b"
     if _is_choice(name, text):
         return False
-    found = False
+    element = rf"(?<![-+*/%] )\b(?:{'|'.join(map(re.escape, sorted(values))) or '-'})(?: {INDEX})?"
+    sign = "(?:[<>] (?:= )?|[=!] = )"
+    text, count = re.subn(
+        rf"{element} {sign}{name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} {sign}{element}(?! [-+*/%])", "0", text
+    )
+    if re.search(rf"! {name}\b|\b{name} (?:& &|\| \||\?)|(?:& &|\| \|) {name}\b", text):
+        return False  # a condition
+    found = count > 0
     for each in re.split("[;{}]", text):
         statement = _HEADER.sub("", each[_end_of_loop(each) :])
         if re.search(rf"\b{name}\b", each) is None:
             continue
         if re.search(rf"\b{name}\b", each[: len(each) - len(statement)]) or _NO_VALUE.search(statement):
             return False
-        if re.search(rf"[<>%] (?:= )?{name}\b|\b{name} [<>%]|[(,] {name} [,)]", statement):
-            return False  # a bound, or an argument of a function
+        declared = _DECLARED.match(statement)
+        if declared is not None and declared[1] not in values:
+            return False
+        if re.search(rf"[<>%] (?:= )?{name}\b|\b{name} [<>%]", statement):
+            return False
+        if re.search(rf"[(,] {name} [,)]", statement) and not _LIMITS.search(statement):
+            return False  # an argument of a function
         is_stored = re.search(rf"(?:\]|\. \w+) = {name} *$", statement) is not None
         whole = statement
-        while (outside := re.sub(r"\[[^\[\]]*\]", "", whole)) != whole:
+        while (outside := _INDEX.sub("", whole)) != whole:
             whole = outside
         is_float = re.search(r"(?<![<>=!]) = (?!=)|\breturn\b", whole) and re.search(evidence, whole)
         if not re.search(rf"\b{name}\b", whole) or not (is_stored or is_float):
@@ -123,6 +167,21 @@ def _end_of_loop(piece: str) -> int:
         if depth < 0:
             return bracket.end()
     return 0
+
+
+def is_offset(name: str, body: str, numbers: Collection[str]) -> bool:
+    """Whether a constant is only a term of indices and of what these are compared with, beside names that are no
+    constants, as in `x[i - HALO]` and `y * (width + 2 * HALO)`; one that is also a factor is a tile."""
+    for _ in range(2):
+        body = re.sub(rf"\b\d+ \* {name}\b|\b{name} \* \d+\b|(?<!\w )\( {name} \)", name, body)
+    if re.search(
+        rf"(?:[*/%]|[-+*/%&|^] =|< <|> >) {name}\b|\b{name} (?:[*/%]|< <|> >)|prefetch\w* \([^;]*\b{name}\b", body
+    ):
+        return False
+    body = re.sub(r"\b(?:__shared__|__local) [^;]*;|\bblockDim \. \w|\bget_local_size \( \d \)", "", body)
+    sums = re.findall(rf"((?:[\w.\])]+ [-+] )+){name}\b|\b{name}((?: [-+] [\w.(\[]+)+)", body)
+    terms = {word for pair in sums for text in pair for word in re.findall(r"[A-Za-z_]\w*|[)(\]\[]", text)}
+    return bool(terms - {*numbers})
 
 
 def is_divisor(names: Collection[str], body: str) -> bool:
