@@ -18,7 +18,7 @@ _DECLARED = re.compile(
 )
 _NO_VALUE = re.compile(r"\b(?:for|while|switch|case|pragma|__shared__|__local)\b")
 _LOOP = re.compile(r"\b(?:for|while) \(")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"(?<!\. )\b[A-Za-z_]\w*")
 _ELEMENT = re.compile(r"\b(\w+) @")
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 _LIMITS = re.compile(r"\b(?:f?(?:min|max)f?|clamp) \(")
@@ -101,9 +101,10 @@ def computed(body: str, arrays: Collection[str]) -> set[str]:
         hidden |= {word for each in inner for word in each.split(" ")}
         flat = _INDEX.sub("@", flat)
     every, found = list[tuple[str, set[str]]](), {*_ELEMENT.findall(flat)}
-    for name, index, value in re.findall(r"\b(\w+)((?: @)*) (?:[-+*/|&^] )?= (?!=)([^;{}]*)", flat):
-        names, pointers = {*_WORD.findall(value)} - {*arrays}, {*_WORD.findall(_ELEMENT.sub("", value))}
-        if not {*arrays}.isdisjoint(pointers if index else {name, *pointers}):
+    arrays = {*arrays, *found}
+    for star, name, index, value in re.findall(r"(\w \* )?\b(\w+)((?: @)*) (?:[-+*/|&^] )?= (?!=)([^;{}]*)", flat):
+        names, pointers = {*_WORD.findall(value)} - arrays, {*_WORD.findall(_ELEMENT.sub("", value))}
+        if star or not arrays.isdisjoint(pointers if index else {name, *pointers}):
             hidden |= names  # an offset of a pointer
         every.append((name, names | {*_ELEMENT.findall(value)}))
         every += [(value.strip(), {name})] if index and value.strip().isidentifier() else []
