@@ -178,7 +178,7 @@ def published() -> Validator:
     return validator(schema)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A browser, if one is here."""
     if browser.program() is None:

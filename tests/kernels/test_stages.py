@@ -102,8 +102,10 @@ def drawn(space: Space, scope: Scope) -> Config:
 def smaller(space: Space, size: tuple[int, ...]) -> tuple[int, ...]:
     """A billion products, a hundred million terms, or a million pixels take a processor seconds, and show no more than
     fewer."""
-    if "K" in space.operation.sizes or [*space.operation.sizes] == ["h", "w", "n"]:
+    if "K" in space.operation.sizes:
         return SMALLER[size]
+    if [*space.operation.sizes] == ["h", "w", "n"]:
+        return (*SMALLER[size][:2], SMALLER[size][2] // 8)  # each pixel adds up n square roots
     required = [default for default in space.operation.sizes.values() if default is None]
     return SMALLER[size][:2] if len(required) == 2 else size
 

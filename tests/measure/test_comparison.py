@@ -73,13 +73,9 @@ def near(answers: Array, bound: Bound, random: np.random.Generator) -> Array:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["host", "opencl"])
 @pytest.mark.parametrize("terms", TERMS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.name)
-def test_both_find_the_same_elements_wrong(
-    dtype: DType, terms: dict[str, float], kind: str, request: pytest.FixtureRequest
-) -> None:
-    device: Device = request.getfixturevalue(kind)
+def test_both_find_the_same_elements_wrong(dtype: DType, terms: dict[str, float], host: Device, opencl: Device) -> None:
     random, secret = np.random.default_rng(len(dtype.name)), secrets.randbits(31)
     bound = Bound(dtype, **terms)
     with np.errstate(all="ignore"):
@@ -89,17 +85,18 @@ def test_both_find_the_same_elements_wrong(
         if dtype.is_exact:
             poison = scrambled(answers, secret)
             elements[-30:] = poison[-30:]
-        host = Tally(bound, COUNT)
-        host.add(0, elements, answers, poison)
-    output, reference = device.upload(elements), device.upload(answers)
-    kernels = BenchKernels(device, ["y"])
-    kernels.check_output("y", dtype, output, reference, bound, None if poison is None else secret)()
-    counts = kernels.counts()["y"]
-    assert 30 <= host.wrong < COUNT + (not terms)
-    assert counts.wrong == host.wrong
-    assert counts.worst == pytest.approx(host.worst, rel=1e-6 if dtype.kind == "complex" else 1e-7)
-    assert counts.unwritten == (0 if bound.is_exact and dtype.is_exact else host.unwritten)
-    assert host.unwritten >= 30
+        tally = Tally(bound, COUNT)
+        tally.add(0, elements, answers, poison)
+    assert 30 <= tally.wrong < COUNT + (not terms)
+    assert tally.unwritten >= 30
+    for device in (host, opencl):
+        output, reference = device.upload(elements), device.upload(answers)
+        kernels = BenchKernels(device, ["y"])
+        kernels.check_output("y", dtype, output, reference, bound, None if poison is None else secret)()
+        counts = kernels.counts()["y"]
+        assert counts.wrong == tally.wrong, device.id
+        assert counts.worst == pytest.approx(tally.worst, rel=1e-6 if dtype.kind == "complex" else 1e-7), device.id
+        assert counts.unwritten == (0 if bound.is_exact and dtype.is_exact else tally.unwritten), device.id
 
 
 @pytest.mark.slow
