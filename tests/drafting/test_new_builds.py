@@ -150,6 +150,21 @@ SAID = {
          'name: sums, dtype: float32, kind: local, shape: ["ceil_div(TILE, 32)"]}\n',
          'name: parts, dtype: float32, kind: local, shape: ["TILE * TILE"]}\n', "block: [TILE, TILE]\n"],
     ),
+    "blocks that index the local memory of the source": (
+        "#define TX 18\n#define TY 8\n__kernel void f(__global float *y, __global const float *x, int w, int h) {"
+        "__local float t[TY][TX]; int i = get_global_id(0), k = get_global_id(1), at = get_local_id(0) + 1;"
+        "int row = get_local_id(1); if (i < w - 2 && k < h) { t[row][at] = x[k * w + i + 1];"
+        "if (at == 1) { t[row][0] = x[k * w + i]; t[row][TX - 1] = x[k * w + i + TX - 1]; } }"
+        "barrier(CLK_LOCAL_MEM_FENCE); if (i < w - 2 && k < h) y[k * w + i] = t[row][at - 1] + t[row][at + 1]; }",
+        'void run(cl_mem y, cl_mem x, int w, int h) { cl_kernel k = clCreateKernel(program, "f", &error);'
+        "clSetKernelArg(k, 0, sizeof(cl_mem), &y); clSetKernelArg(k, 1, sizeof(cl_mem), &x);"
+        "clSetKernelArg(k, 2, sizeof(int), &w); clSetKernelArg(k, 3, sizeof(int), &h); size_t local[2] = {16, 8};"
+        "size_t all[2] = {(w - 2 + local[0] - 1) / local[0] * local[0], (h + local[1] - 1) / local[1] * local[1]};"
+        "clEnqueueNDRangeKernel(queue, k, 2, NULL, all, local, 0, NULL, NULL); }",
+        ['- {that: "block_size_x <= 16", because: shared memory has an element for each thread}\n',
+         '- {that: "block_size_y <= TY", because: shared memory has an element for each thread}\n',
+         "# TX: [18]    # no knob: it is an offset in indices\n", "block_size_x: 16, block_size_y: 8}\n"],
+    ),
     "local memory of vectors, stored by components and added to atomically": (
         "__kernel void f(__global float *y, __local float4 *part, __local int *counts) { int t = get_local_id(0);"
         "part[t].x = y[t]; if (t && part[t + 1].x == 1) atomic_inc(&counts[2 * t]); y[t] = part[0].y; }", "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tuner.classes import cached_property
 from tuner.drafting.arrays.blocks import Blocks
@@ -77,6 +77,15 @@ class ChosenKnobs(ChosenSizes):
             for at in (at for at, extent in enumerate(block) if not extent):
                 found.setdefault(self._block_size(step, at), self._knob_of_block(step, at))
         return proposals.within_limit(found, extents[0] if extents else [])
+
+    def blocks_within(self, step: Prototype) -> Iterator[str]:
+        """The conditions on block sizes beside the extents of shared arrays that an element for each thread needs."""
+        for axis, block in enumerate(self.block_of(step)):
+            for name, more in proposals.within_shared(self.own, axis).items() if block in self.knobs else ():
+                extent = int(self.knobs[name].default) if name in self.knobs else self.numbers.get(name, 0)
+                if name != block and int(self.knobs[block].default) + more <= extent:  # else a condition protects it
+                    of_knob = f"{block} + {more} <= {name}" if more else f"{block} <= {name}"
+                    yield of_knob if name in self.knobs else f"{block} <= {extent - more}"
 
     def _knob_of_block(self, step: Prototype, at: int) -> Knob:
         """The knob of a block size that the source does not tell."""

@@ -251,6 +251,19 @@ def shared_extent(code: str, numbers: Mapping[str, int], axis: int) -> int:
     return min(found, default=0)
 
 
+def within_shared(code: str, axis: int) -> dict[str, int]:
+    """The names that are extents of shared arrays, each with how much more it must be than the threads on an axis that
+    index it: 2 for `t[threadIdx.x + 2]`."""
+    thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
+    local = re.findall(rf"\b(\w+)\s*=\s*{thread}\s*(?:\+\s*(\d+)\s*)?[;,]", code)
+    ahead, found = {name: int(number or 0) for name, number in local}, dict[str, int]()
+    for size, index in _shared_indices(code):
+        match = re.fullmatch(rf"({thread}|\w+)(?:\s*\+\s*(\d+))?", index)
+        if match and not size.isdecimal() and (match[1] in ahead or re.fullmatch(thread, match[1])):
+            found[size] = max(found.get(size, 0), ahead.get(match[1], 0) + int(match[2] or 0))
+    return found
+
+
 def around(value: int) -> tuple[int, ...]:
     """A value and the powers of two around it: 16 gives 4, 8, 16, 32, 64; 0 gives 0 and 1."""
     if value == 0:
