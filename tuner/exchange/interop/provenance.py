@@ -75,14 +75,13 @@ def _contradiction(where: str, what: str, file_value: object, user_value: str) -
 def _space(where: str, recording: Recording, statements: Statements) -> Space:
     """The kernel that the user names, else the one that the file names: by tuner's name, or by a kernel function and
     parameters that exactly one known kernel has."""
-    names = _kernels(recording)
     if statements.kernel is not None:
         space = catalog.load(statements.kernel)
         same_entry = space.kernels == recording.kernel and "kernel" not in recording.about
-        if names and space.name not in names and not same_entry:
+        if not same_entry and (names := _kernels(recording)) and space.name not in names:
             raise _contradiction(where, "kernel", " or ".join(names), statements.kernel)
     else:
-        spaces = [catalog.load(name) for name in names]
+        spaces = [catalog.load(name) for name in _kernels(recording)]
         if len(spaces) > 1:
             spaces = [space for space in spaces if _same_parameters(space, recording)]
         if len(spaces) != 1:
