@@ -55,12 +55,24 @@ def test_a_bound_on_a_sum_or_a_product_of_all_parameters_is_used_before_they_all
     assert not few.is_sample
 
 
+def test_a_remainder_that_reads_every_parameter_is_decided_before_too_many_combinations_remain() -> None:
+    few = listed(space(dict.fromkeys("abc", tuple(range(170))), ["(a * b + c) % 1009 == 1"]), scope())
+    a, b, c = np.indices((170,) * 3)
+    assert (few.is_sample, few.valid) == (False, np.count_nonzero((a * b + c) % 1009 == 1))
+
+
 RESTRICTIONS = {
     "arithmetic": ["a * b - c <= d + 3", "a + b * c >= d"],
     "quotients": ["a / (b + 1) <= c", "(a * c + d) // (b + 1) == 2"],
     "remainders": ["(a + b) % (c + 1) <= d - 2", "(a - 3) % (d + 1) == b % 2"],
+    "beyond floats": [f"(a + {2**53 - 1}) % 4 == b", f"a + {2**53} == {2**53} + b - 1", f"(a + {2**53}) // 2 != d"],
     "functions": ["ceil_div(a * b + 1, c + 1) >= d", "round_up(a + b, d + 1) <= 7", "min(a, c) < max(b, d)"],
-    "conditions": ["(a if b > c else d) < 3", "a > b or not (c < d and a != c)", "a < b <= c < d or b == 2"],
+    "conditions": [
+        "(a if b > c else d) < 3",
+        "a > b or not (c < d and a != c)",
+        "a < b <= c < d or b == 2",
+        "(a if b > c else d) % 3 == 2",
+    ],
     "what has no bounds": ["a ** 2 + b ** 2 < c ** 2 + d", "abs(a - b) <= c", "a in (b, c, 3)", "log2(a + 1) <= b"],
     "derived values": ["t > d", "t * u < 30"],
     "signs": ["a - 4 <= (b - 3) * (c - 2)", "(a - 2) * (b - 5) >= d", "-a * b >= c - 20"],

@@ -1,9 +1,9 @@
 """The valid configurations of a space at one size, built up one parameter at a time.
 
 Prefixes, which have values for the first parameters, are extended by every value of the next one. A restriction removes
-a prefix as soon as the bounds of the other parameters show that no extension can satisfy it. If more than MOST_PREFIXES
-would remain, a random part of them is extended. Each valid configuration is equally likely to be in the result,
-which is then a sample.
+a prefix as soon as the bounds of the other parameters show that no extension can satisfy it. If there would be more
+than MOST_EXTENDED, a random part of the prefixes is extended; if more than MOST_PREFIXES remain, a random part is kept.
+Each valid configuration is equally likely to be in the result, which is then a sample.
 
 Kernel Tuner's solver is not used. It has other semantics than our evaluator: no strings, no conditional expressions,
 divisions by zero that count as false, and for `a < a` with `a >= b` configurations that violate it.
@@ -30,7 +30,9 @@ from tuner.space.expressions.rewriting import substitute
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
-MOST_PREFIXES = 4_000_000  # at any time: some hundred MB, and seconds for each restriction
+MOST_EXTENDED = 20_000_000  # at any time: some hundred MB
+MOST_PREFIXES = 4_000_000  # of which each restriction is evaluated: seconds
+BLOCK = 1 << 18  # prefixes whose bounds are computed at once
 MOST_DRAWN = 200_000  # configurations of a sample
 SEEDS = 3  # at most so many samples are drawn, until one has a valid configuration
 
@@ -121,28 +123,34 @@ class _Prefixes:
         """Add the parameters in this order, and remove prefixes that violate one of the `checks`."""
         waiting, names = list(checks), list(order)
         for done, name in enumerate(names):
-            counts = [len(self._parameters[each]) for each in names[done:]]
-            if not waiting and len(self.rows) * math.prod(counts) > MOST_PREFIXES:
-                self._complete(names[done:], counts)
+            count, left = len(self._parameters[name]), names[done:]
+            if not waiting and len(self.rows) * self._combinations(left) > MOST_PREFIXES:
+                self._complete(left)
                 break
-            count = counts[0]
-            self._keep(max(1, MOST_PREFIXES // count))
+            self._keep(max(1, MOST_EXTENDED // count))
             self._order.append(name)
-            values = np.tile(np.arange(count, dtype=self.rows.dtype), len(self.rows))
-            self.rows = np.column_stack([np.repeat(self.rows, count, axis=0), values])
             ready = [check for check in waiting if set(check.parameters) <= set(self._order)]
+            few = [check for check in ready if self._combinations(check.parameters) <= BLOCK]  # to evaluate is faster
+            bounded = [check for check in waiting if name in check.parameters and check not in few]
+            trees = [check.tree for check in bounded if check.tree is not None]
+            step = max(1, BLOCK // count)
+            blocks = [self.rows[begin : begin + step] for begin in range(0, max(1, len(self.rows)), step)]
+            self.rows = np.concatenate([self._extended(block, count, trees) for block in blocks])
+            self._keep(MOST_PREFIXES)
             waiting = [check for check in waiting if check not in ready]
             for check in ready:
                 self._apply(check)
-            for check in waiting:
-                if name in check.parameters and check.tree is not None:
-                    self._remove_hopeless(check, check.tree)
         self._raise_undecided()
 
-    def _complete(self, names: Sequence[str], counts: Sequence[int]) -> None:
+    def _combinations(self, names: Iterable[str]) -> int:
+        """The number of combinations of the values of these parameters."""
+        return math.prod(len(self._parameters[name]) for name in names)
+
+    def _complete(self, names: Sequence[str]) -> None:
         """Give random prefixes random values of the other parameters, which no restriction reads."""
-        wanted = len(self.rows) * math.prod(counts)
+        wanted = len(self.rows) * self._combinations(names)
         chosen = self.rows[self._random.integers(len(self.rows), size=MOST_DRAWN)]
+        counts = [len(self._parameters[name]) for name in names]
         values = [self._random.integers(count, size=MOST_DRAWN, dtype=self.rows.dtype) for count in counts]
         self.rows, _ = _distinct(np.column_stack([chosen, *values]))
         self._order += names
@@ -176,17 +184,24 @@ class _Prefixes:
             self._undecided.append((check, undecided))
         self.rows = self.rows[accepted[which]]
 
-    def _remove_hopeless(self, check: _Condition, tree: ast.expr) -> None:
-        """Remove the prefixes for which no values of the other parameters satisfy a restriction."""
-        bounds: dict[str, intervals.Interval] = {}
-        for name in check.parameters:
-            values = self._parameters[name]
-            bounds[name] = intervals.of_values(values)
-            if name in self._order and np.isfinite(bounds[name]).all():
-                column = np.array(values, float)[self.rows[:, self._order.index(name)]]
-                bounds[name] = column, column
-        may_hold = intervals.may_hold(tree, bounds)
-        self.rows = self.rows[np.broadcast_to(may_hold, len(self.rows))]
+    def _extended(self, rows: Rows, count: int, trees: Iterable[ast.expr]) -> Rows:
+        """These prefixes with each of `count` values, unless no values of the other parameters satisfy a restriction
+        among `trees`."""
+        values = np.tile(np.arange(count, dtype=rows.dtype), len(rows))
+        rows = np.column_stack([np.repeat(rows, count, axis=0), values])
+        for tree in trees:
+            bounds = {name: self._bounds(name, rows) for name in names_in(tree)}
+            rows = rows[np.broadcast_to(intervals.may_hold(tree, bounds), len(rows))]
+        return rows
+
+    def _bounds(self, name: str, rows: Rows) -> intervals.Interval:
+        """The bounds of a parameter in each of these prefixes."""
+        values = self._parameters[name]
+        low, high = intervals.of_values(values)
+        if name not in self._order or not np.isfinite((low, high)).all():
+            return low, high
+        column = np.array(values, float)[rows[:, self._order.index(name)]]
+        return column, column
 
     def _raise_undecided(self) -> None:
         """Raise the error of a restriction that has no value for one of the remaining rows."""

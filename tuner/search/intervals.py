@@ -20,6 +20,7 @@ Interval = tuple[Any, Any]  # lower and upper bounds: numbers, or arrays of equa
 Truth = tuple[Any, Any]  # whether a condition may be true, and whether it may be false
 _ANY: Interval = (-np.inf, np.inf)
 _SLACK = 1e-9  # relative: more than all roundings of the bounds
+_EXACT = 2.0**53  # below it, a float is every whole number: bounds that are equal are the value itself
 
 
 def may_hold(tree: ast.expr, names: Mapping[str, Interval]) -> NDArray[np.bool_]:
@@ -60,15 +61,19 @@ def _comparison(operator: ast.cmpop, left: Interval, right: Interval) -> Truth:
         return below, above
     if isinstance(operator, ast.Gt | ast.GtE):
         return above, below
+    are_known = (low == high) & (least == most)
+    equal, unequal = below & above, ~(are_known & (low == least))
     if isinstance(operator, ast.Eq):
-        return below & above, np.True_
-    return np.True_, np.True_
+        return equal, unequal
+    return (unequal, equal) if isinstance(operator, ast.NotEq) else (np.True_, np.True_)
 
 
 def _value(tree: ast.expr, names: Mapping[str, Interval]) -> Interval:
     """The bounds of a number."""
     low, high = _bounds(tree, names)
     unknown = np.isnan(low) | np.isnan(high)  # such as 0 times infinity
+    low = np.where(np.abs(low) >= _EXACT, low * (1 - _SLACK * np.sign(low)), low)
+    high = np.where(np.abs(high) >= _EXACT, high * (1 + _SLACK * np.sign(high)), high)
     return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
 
@@ -83,8 +88,10 @@ def _bounds(tree: ast.expr, names: Mapping[str, Interval]) -> Interval:
     if isinstance(tree, ast.BinOp) and (operation := _OPERATIONS.get(type(tree.op))):
         return operation(_value(tree.left, names), _value(tree.right, names))
     if isinstance(tree, ast.IfExp):
+        may_be_true, may_be_false = _truth(tree.test, names)
         (low, high), (least, most) = _value(tree.body, names), _value(tree.orelse, names)
-        return np.minimum(low, least), np.maximum(high, most)
+        lows = np.where(may_be_true, np.where(may_be_false, np.minimum(low, least), low), least)
+        return lows, np.where(may_be_true, np.where(may_be_false, np.maximum(high, most), high), most)
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and (function := _FUNCTIONS.get(tree.func.id)):
         return function(*(_value(argument, names) for argument in tree.args))
     return (0.0, 1.0) if isinstance(tree, ast.Compare | ast.BoolOp) else _ANY
@@ -125,20 +132,28 @@ def _quotient(one: Interval, other: Interval) -> Interval:
     return np.where(has_zero, -np.inf, low), np.where(has_zero, np.inf, high)
 
 
-def _rounded(how: Callable[[Any], Any], shift: float) -> Callable[[Interval, Interval], Interval]:
-    """A quotient rounded to a whole number: by one more, as the quotient's bounds may be just beyond one."""
+def _known(one: Interval, other: Interval, value: Any, unknown: Interval) -> Interval:
+    """What divides two numbers, as `value`; `unknown` where they are not known, or the divisor is 0."""
+    is_known = (one[0] == one[1]) & (other[0] == other[1]) & (other[0] != 0)
+    return np.where(is_known, value, unknown[0]), np.where(is_known, value, unknown[1])
 
-    def bounds(one: Interval, other: Interval) -> Interval:
-        low, high = _quotient(one, other)
-        return how(low - shift * np.abs(low)), how(high + shift * np.abs(high))
 
-    return bounds
+def _floor_div(one: Interval, other: Interval) -> Interval:
+    low, high = _quotient(one, other)  # by one more, as the quotient's bounds may be just beyond a whole number
+    bounds = np.floor(low - _SLACK * np.abs(low)), np.floor(high + _SLACK * np.abs(high))
+    return _known(one, other, np.floor_divide(one[0], other[0]), bounds)
+
+
+def _ceil_div(one: Interval, other: Interval) -> Interval:
+    low, high = _floor_div((-one[1], -one[0]), other)
+    return -high, -low
 
 
 def _remainder(one: Interval, other: Interval) -> Interval:
     is_positive = other[0] > 0  # then it is 0 to below the divisor, and no more than a dividend that is not negative
     most = np.where(one[0] >= 0, np.minimum(one[1], other[1]), other[1])
-    return np.where(is_positive, 0.0, -np.inf), np.where(is_positive, most, np.inf)
+    bounds = np.where(is_positive, 0.0, -np.inf), np.where(is_positive, most, np.inf)
+    return _known(one, other, np.mod(one[0], other[0]), bounds)
 
 
 def _round_up(one: Interval, other: Interval) -> Interval:
@@ -158,8 +173,8 @@ def _largest(*parts: Interval) -> Interval:
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Interval, Interval], Interval]] = {
     ast.Add: _sum, ast.Sub: _difference, ast.Mult: _product, ast.Div: _quotient,
-    ast.FloorDiv: _rounded(np.floor, _SLACK), ast.Mod: _remainder,
+    ast.FloorDiv: _floor_div, ast.Mod: _remainder,
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Interval]] = {
-    "ceil_div": _rounded(np.ceil, _SLACK), "round_up": _round_up, "min": _least, "max": _largest,
+    "ceil_div": _ceil_div, "round_up": _round_up, "min": _least, "max": _largest,
 }  # fmt: skip
