@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.space.values.function_identity import NoIdentity, of
+from tuner.space.values.function_identity import NoIdentity, of, of_code
 
 PREFIX = "import functools, math\nimport numpy as np\nfactor = 2\ndef helper(x): return factor * x\n"
 
@@ -62,6 +62,26 @@ def test_the_same_text_has_the_same_identity_on_whatever_line(text: str) -> None
 )
 def test_what_a_function_does_is_its_identity(text: str, other: str) -> None:
     assert of(made(text)) != of(made(other))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): return x + {}",
+        "def f(x, *, y={}): return x",
+        "def f(x, y=np.float32({})): return x",
+        "f = functools.partial(helper, {})",
+        "f = functools.partial(helper, factor=np.float32({}))",
+    ],
+)
+def test_code_has_an_identity_with_its_defaults(text: str) -> None:
+    first, again, other = (of_code(made(text.format(number))) for number in (1, 1, 2))
+    assert first == again != other
+
+
+def test_code_has_an_identity_without_the_values_that_it_captures() -> None:
+    captures = "f = (lambda t: lambda x: t)({})"
+    assert of_code(made(captures.format("np.zeros(2)"))) == of_code(made(captures.format("np.ones(2)")))
 
 
 def doubling(module: Any) -> Any:

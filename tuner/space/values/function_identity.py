@@ -27,7 +27,10 @@ from tuner.version import VERSION
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 _CONSTANT = (tuple, frozenset, types.CodeType)  # equal ones may be one object in this run and several in the next
-_OF_CODE = (*_CONSTANT, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, np.ufunc)
+_OF_CODE = (
+    *_CONSTANT, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, np.ufunc, np.generic,
+    functools.partial,
+)  # fmt: skip
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -155,10 +158,10 @@ class _CodeDescription(_Description):
             return ""
 
     def _parts(self, value: Any) -> Iterator[str | bytes]:
-        if isinstance(value, functools.partial):
-            yield from map(self.of, (value.func, value.args, *value.keywords.items()))
-        elif isinstance(value, types.MethodType):
+        if isinstance(value, types.MethodType):
             yield from map(self.of, (value.__func__, type(value.__self__)))
+        elif type(value) is dict:  # of keywords, or of defaults
+            yield from map(self.of, value.items())
         elif isinstance(value, type) and installed(value.__module__) is None:
             for name, member in sorted(vars(value).items()):
                 yield from (name, self._named(name, getattr(member, "__func__", member)))
