@@ -55,6 +55,11 @@ def test_a_look_up_answers_with_the_best_match_and_says_how_good_it_is(
     assert (found.match, found.stale, found.config["block_size"]) == (match, stale, block)
 
 
+def test_a_process_that_does_not_hold_a_device_looks_up_what_one_that_does_finds(host: Device) -> None:
+    scope = scope_of(HOST_SPACE, host, "64")
+    assert Query.of(HOST_SPACE, scope, host.info) == Query.of(HOST_SPACE, scope, host)
+
+
 def test_a_record_survives_writing_and_reading(tmp_path: Path) -> None:
     assert Store(HOST_KERNEL, tmp_path).add(EXACT)
     assert Store(HOST_KERNEL, tmp_path).records == [EXACT]

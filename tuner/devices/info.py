@@ -60,6 +60,7 @@ class DeviceInfo:
     units: int = 1
     place: str = ""
     conditions: Conditions = DEFAULT
+    last_cache: int | None = None
 
     def describe(self) -> dict[str, Any]:
         """The description for output, as text or JSON."""

@@ -57,7 +57,7 @@ class Query:
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
         version = Version.of(space)
-        cache: int = getattr(device, "last_cache", None) or 0  # a DeviceInfo does not have it
+        cache = device.last_cache or 0
         about = device.name, device.kind, device.architecture, version, device.units, cache, device.conditions
         return Query(space, scope, *about, library=functools.partial(_library, space, device))
 
