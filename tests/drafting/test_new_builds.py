@@ -82,6 +82,25 @@ def test_a_program_of_three_kernels_leaves_two_questions_and_compiles(tmp_path: 
     compiled(tmp_path, tune, text)
 
 
+BY_OTHER_NAMES = """
+#define WG 64
+#define OUTPUTS 4
+__kernel void f(__global float *y, __global const float *x, int n) {
+    int first = (get_group_id(0) * WG + get_local_id(0)) * OUTPUTS;
+    for (int k = 0; k < OUTPUTS; k++) if (first + k < n) y[first + k] = x[first + k];
+}
+"""
+HOST_OF_OTHER_NAMES = """
+void run(cl_mem y, cl_mem x, int n) {{
+    const int threads = 64, each = 4;
+    {build};
+    cl_kernel k = clCreateKernel(program, "f", &error);
+    clSetKernelArg(k, 0, sizeof y, &y); clSetKernelArg(k, 1, sizeof x, &x); clSetKernelArg(k, 2, sizeof n, &n);
+    size_t local = threads, all = (n + threads * each - 1) / (threads * each) * threads;
+    clEnqueueNDRangeKernel(queue, k, 1, NULL, &all, &local, 0, NULL, NULL);
+}}
+"""
+
 # By what a build or a host says: the kernels, the host's code, and lines of the draft.
 SAID = {
     "a macro that is a type": (
@@ -164,6 +183,23 @@ SAID = {
         ['- {that: "block_size_x <= 16", because: shared memory has an element for each thread}\n',
          '- {that: "block_size_y <= TY", because: shared memory has an element for each thread}\n',
          "# TX: [18]    # no knob: it is an offset in indices\n", "block_size_x: 16, block_size_y: 8}\n"],
+    ),
+    "blocks with a margin in local memory": (
+        "#define BX 16\n#define R 2\n#define BY 8\n"
+        "__kernel void f(__global float *y, __global const float *x, int w, int h) {"
+        "__local float t[BY + 2][BX + 2 * R]; int i = get_global_id(0), k = get_global_id(1);"
+        "int at = get_local_id(0) + R, row = get_local_id(1) + 1; if (i < w && k < h) { t[row][at] = x[k * w + i];"
+        "if (at == BX + R - 1) t[row][at + 1] = 0; if (row == BY) t[row + 1][at] = 0; }"
+        "barrier(CLK_LOCAL_MEM_FENCE); if (i < w && k < h) y[k * w + i] = t[row][at - 1] + t[row][at + 1]; }", "",
+        ["grid: [ceil_div(w, BX), ceil_div(h, BY)]\nblock: [BX, BY]\n"],
+    ),
+    "macros that the host has by other names": (BY_OTHER_NAMES, HOST_OF_OTHER_NAMES.format(
+        build='"-DWG=" + std::to_string(threads) + " -DOUTPUTS=" + std::to_string(each)'),
+        ["grid: [ceil_div(n, OUTPUTS * WG)]\nblock: [WG]\n"],
+    ),
+    "macros that the host prints into its options": (BY_OTHER_NAMES, HOST_OF_OTHER_NAMES.format(
+        build='sprintf(options, "-DWG=%d -DOUTPUTS=%d", threads, each);'),
+        ["grid: [ceil_div(n, OUTPUTS * WG)]\nblock: [WG]\n"],
     ),
     "local memory of vectors, stored by components and added to atomically": (
         "__kernel void f(__global float *y, __local float4 *part, __local int *counts) { int t = get_local_id(0);"

@@ -178,6 +178,8 @@ def test_a_file_with_several_kernels_asks_for_one_that_no_other_calls(tmp_path: 
         drafted(tmp_path, PAIR, "other")
     with pytest.raises(RequestError, match=r"its kernels are none; decorate one with @triton.jit"):
         drafted(tmp_path, "x = 1\n")
+    with pytest.raises(RequestError, match=r"it has a kernel in a string; .*, then run `tune new kernel.cl`"):
+        drafted(tmp_path, 'TEXT = "__kernel void f(__global float *y) { y[0] = 1; }"\n')
     with pytest.raises(RequestError, match=r"kernel.py: not Python"):
         drafted(tmp_path, "x = = 1\n")
 

@@ -10,6 +10,7 @@ from dataclasses import field
 
 from tuner.classes import cached_property, dataclass
 from tuner.drafting.expansion import expanded, split_arguments
+from tuner.drafting.host.texts import as_built
 from tuner.drafting.knobs import proposals
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
@@ -269,7 +270,7 @@ class HostProgram:
     """
 
     def __init__(self, texts: Sequence[str], plain: Collection[str] = ()) -> None:
-        code = "\n".join(map(without_comments, texts))
+        code = as_built("\n".join(map(without_comments, texts)))
         self.reals = {name: (text,) for name, text in _REAL.findall(code)}
         self.sums = {name: tuple(words(text)) for name, text in _SUM.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}

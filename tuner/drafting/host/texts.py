@@ -16,6 +16,9 @@ _LAUNCHES = re.compile(r"<<\s*<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|En
 _HANDLE = re.compile(r"(\w+)\s*(?:\.|->)\s*(\w+)\s*=\s*clCreateKernel\s*\([^;]*\"(\w+)\"")
 _MAIN = re.compile(r"\bmain\s*\([^();]*\)\s*\{")
 _LITERAL, _OPTION = re.compile(r'"((?:\\.|[^"\\\n])*)"'), re.compile(r"-D\s*([A-Za-z_]\w*)")
+_JOINED = re.compile(r'-D\s*(\w+)="\s*(?:\+|<<)\s*(?:(?:std\s*::\s*)?to_string\s*\(\s*)?([A-Za-z_]\w*)\s*(?=[)+<;,])')
+_PRINTED = re.compile(r'"((?:\\.|[^"\\\n])*-D(?:\\.|[^"\\\n])*)"\s*,([^;{}"]*)\)\s*;')
+_PLACE = re.compile(r"(?:-D\s*(\w+)=)?%\w+")
 MOST_FILES, MOST_BYTES = 100, 400_000
 MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
 MOST_OF_REPOSITORY = 2000  # files
@@ -70,6 +73,19 @@ def defined(found: Sequence[str]) -> list[set[str]]:
     """The names that texts define in the options of a build, as in "-DREAL=float -D USE_LOCAL", by string."""
     literals = (literal for text in found for literal in _LITERAL.findall(text))
     return [{*names} for literal in literals if (names := _OPTION.findall(literal))]
+
+
+def as_built(code: str) -> str:
+    """Host code in which the variables whose values a build gives to macros of a kernel have the names of these: `wg`
+    in `"-DWG=" + std::to_string(wg)` and in `"-DWG=%d", wg`."""
+    pairs = {*_JOINED.findall(code)}
+    for text, given in _PRINTED.findall(code):
+        pairs |= {*zip(_PLACE.findall(text), map(str.strip, given.split(",")), strict=False)}
+    for macro, name in pairs:
+        is_one = [each[0] for each in pairs if each[1] == name] == [macro] and [m for m, _ in pairs].count(macro) == 1
+        if macro and name.isidentifier() and is_one and not re.search(rf"\w\s+{macro}\s*[=;(]", code):
+            code = re.sub(rf"\b{name}\b", macro, code)
+    return code
 
 
 def _with_headers(file: Path, folders: Sequence[Path]) -> list[Path]:

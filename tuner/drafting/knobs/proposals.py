@@ -31,6 +31,7 @@ _OTHER = (1, 2, 4, 8)  # guessed values of anything else
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
 _NEAR = 200  # characters between related tokens; bounds the time of a match
+_IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _OF_LAUNCH = re.compile(r"\bblockDim\b|\bget_local_size\b")  # other factors are elements of a thread
 _BLOCK_NAME = re.compile(
     r"(?i)k?_?(block|threads?|n_?threads|num_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
@@ -212,41 +213,61 @@ def spaced(code: str, knobs: Collection[str], axis: int) -> str:
 
 
 def shared_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
-    """The knobs that are block sizes because they are extents of shared arrays indexed by thread indices.
+    """The knobs that are block sizes because they are extents of shared arrays indexed by thread indices, perhaps with
+    a margin on both sides, as in `tile[BX + 2]` with `threadIdx.x + 1`.
 
     In x, y, z; empty unless every axis has one.
     """
-    found, names = dict[int, str](), [_of_thread(code, axis) for axis in range(dimensions)]
-    for size, index in _shared_indices(code):
-        axis = next((axis for axis in range(dimensions) if re.fullmatch(names[axis], index)), None)
+    found, offsets = dict[int, str](), [_thread_offsets(code, axis) for axis in range(dimensions)]
+    for size, more, index in _shared_indices(code):
+        axis = next((axis for axis in range(dimensions) if _fits(offsets[axis].get(index, "?"), more)), None)
         if axis is not None and size in knobs:
             found.setdefault(axis, size)
     return [found[axis] for axis in range(dimensions)] if len(found) == dimensions else []
 
 
-def _of_thread(code: str, axis: int) -> str:
-    """A pattern of the thread index of an axis, and of the names that it is assigned to."""
-    thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
-    return "|".join([thread, *(rf"\b{name}\b" for name in re.findall(rf"\b(\w+)\s*=\s*{thread}\s*[;,]", code))])
+def _fits(offset: str, more: str) -> bool:
+    """Whether thread indices from an offset on leave a margin of as much behind the block, or one element of padding,
+    in an extent of so much more than the block."""
+    if not offset:
+        return more in ("", "1")
+    is_twice = more.isdecimal() and offset.isdecimal() and int(more) == 2 * int(offset)
+    return is_twice or more in (f"2 * {offset}", f"{offset} * 2")
 
 
-def _shared_indices(code: str) -> Iterator[tuple[str, str]]:
-    """The extents of shared arrays that are single words, each with each of its indices."""
+def _thread(axis: int) -> str:
+    """A pattern of the thread index of an axis."""
+    return rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
+
+
+def _thread_offsets(code: str, axis: int) -> dict[str, str]:
+    """The expressions that are the thread index of an axis plus an offset, and the names that are assigned to such,
+    each with the offset: an empty text, a number or a name."""
+    every = re.findall(rf"(?:\b(\w+)\s*=\s*)?({_thread(axis)}(?:\s*\+\s*(\w+))?)(?=\s*([;,\]]))", code)
+    return {each: offset for name, text, offset, _ in every for each in (name, text) if each}
+
+
+def _shared_indices(code: str) -> Iterator[tuple[str, str, str]]:
+    """The extents of shared arrays that are single words, perhaps and more, each with each of its indices."""
     for name, extents in re.findall(
         r"\b(?:__shared__|__local|SHARED|LOCAL)\b[^;{}()]*?\b(\w+)\s*((?:\[[^\]]*\]\s*)+);", code
     ):
-        sizes = re.findall(r"\[\s*(\w+)(?:\s*\+\s*1)?\s*\]", extents)
+        sizes = [
+            re.fullmatch(r"\s*(\w+)(?:\s*\+\s*(\w+(?: \* \w+)?))?\s*", each) for each in _IN_BRACKETS.findall(extents)
+        ]
         for indices in re.findall(rf"\b{name}\s*((?:\[[^\[\]]*\]\s*)+)", code):
-            pairs = zip(sizes, re.findall(r"\[([^\]]*)\]", indices), strict=False)
-            yield from ((str(size), str(index).strip()) for size, index in pairs)
+            for size, index in zip(sizes, _IN_BRACKETS.findall(indices), strict=False):
+                if size is not None:
+                    yield size[1], size[2] or "", index.strip()
 
 
 def shared_extent(code: str, numbers: Mapping[str, int], axis: int) -> int:
     """The least extent of a shared array that the thread index of an axis indexes; 0 if there is none."""
+    offsets = _thread_offsets(code, axis)
     found = [
         int(size) if size.isdecimal() else numbers[size]
-        for size, index in _shared_indices(code)
-        if (size.isdecimal() or size in numbers) and re.fullmatch(_of_thread(code, axis), index)
+        for size, more, index in _shared_indices(code)
+        if (size.isdecimal() or size in numbers) and more in ("", "1") and offsets.get(index) == ""
     ]
     return min(found, default=0)
 
@@ -254,13 +275,16 @@ def shared_extent(code: str, numbers: Mapping[str, int], axis: int) -> int:
 def within_shared(code: str, axis: int) -> dict[str, int]:
     """The names that are extents of shared arrays, each with how much more it must be than the threads on an axis that
     index it: 2 for `t[threadIdx.x + 2]`."""
-    thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
-    local = re.findall(rf"\b(\w+)\s*=\s*{thread}\s*(?:\+\s*(\d+)\s*)?[;,]", code)
-    ahead, found = {name: int(number or 0) for name, number in local}, dict[str, int]()
-    for size, index in _shared_indices(code):
-        match = re.fullmatch(rf"({thread}|\w+)(?:\s*\+\s*(\d+))?", index)
-        if match and not size.isdecimal() and (match[1] in ahead or re.fullmatch(thread, match[1])):
-            found[size] = max(found.get(size, 0), ahead.get(match[1], 0) + int(match[2] or 0))
+    offsets, found = _thread_offsets(code, axis), dict[str, int]()
+    for size, more, index in _shared_indices(code):
+        first, _, second = (part.strip() for part in index.partition("+"))
+        numbers = [offsets.get(first), second] if first in offsets else [offsets.get(index)]
+        if (
+            more in ("", "1")
+            and not size.isdecimal()
+            and all(each == "" or (each or "?").isdecimal() for each in numbers)
+        ):
+            found[size] = max(found.get(size, 0), sum(int(each or 0) for each in numbers))
     return found
 
 

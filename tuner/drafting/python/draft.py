@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from tuner.space.values import python_function
 
 USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel without any
 BLOCKS = (64, 128, 256)  # of a constant without any
+_IN_STRINGS = {"__kernel": ".cl", "__global__": ".cu"}  # marks of kernels, and the suffixes of their files
 FLAG = (False,)  # of a constant that is a condition
 MOST_PRUNING = 24  # lines of the function that leaves out configurations
 MOST_LETTERS = 160  # of the host's grid in a question
@@ -37,6 +39,10 @@ class PythonDraft:
             tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
             raise RequestError(f"{shown(source)}: not Python: {shown(error)}") from None
+        suffix = next((each for mark, each in _IN_STRINGS.items() if re.search(rf"\b{mark}\b", text)), "")
+        if suffix and not any(each.is_jit for each in known.values()):
+            advice = f"write that text to a file, then run `tune new {shown(source.with_suffix(suffix).name)}`"
+            raise RequestError(f"{shown(source)}: it has a kernel in a string; {advice}")
         self.roles = Roles(self._chosen(known, entry), tree, source)
 
     def _chosen(self, known: dict[str, JitFunction], entry: str | None) -> JitFunction:
