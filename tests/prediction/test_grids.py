@@ -49,6 +49,35 @@ def test_a_step_that_only_adds_up_what_another_one_made_of_the_inputs_is_not_cou
     assert table.grids[0].along(np.array(SIZES[0], float)).prod() == math.prod(blocks)
 
 
+def test_a_product_of_what_other_steps_made_of_each_input_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "packed.cu").write_text(
+        "KERNEL void pack(GLOBAL float *to, GLOBAL const float *from) {}\n"
+        "KERNEL void multiply(GLOBAL float *C, GLOBAL const float *a, GLOBAL const float *b) {}\n"
+    )
+    (tmp_path / "packed.yaml").write_text("""\
+title: A product of packed matrices
+operation:
+  sizes: {M: , N: , K: }
+  arguments:
+    - {name: C, dtype: float32, shape: [M, N], role: out}
+    - {name: A, dtype: float32, shape: [M, K], role: in}
+    - {name: B, dtype: float32, shape: [K, N], role: in}
+    - {name: a, dtype: float32, shape: [M, K], role: scratch}
+    - {name: b, dtype: float32, shape: [K, N], role: scratch}
+  reference: A @ B
+steps:
+  - {kernel: pack, arguments: [a, A], grid: ["ceil_div(K, 32)", "ceil_div(M, 32)"], block: [32]}
+  - {kernel: pack, arguments: [b, B], grid: ["ceil_div(N, 32)", "ceil_div(K, 32)"], block: [32]}
+  - {kernel: multiply, arguments: [C, a, b], grid: ["ceil_div(N, tile)", "ceil_div(M, tile)"], block: [32]}
+parameters: {tile: [16, 64]}
+""")
+    space = catalog.load(str(tmp_path / "packed.yaml"))
+    scope = Scope(dict.fromkeys(space.operation.sizes, 1), {}, "cuda", Limits())
+    table = GridTable.of([Measured(space, {"tile": 64}, {})], scope, [(640, 1280, 2560)])
+    tiles = [grid.along(np.array((640.0, 1280.0, 2560.0))).prod() for grid in table.grids]
+    assert tiles == [80 * 20, 40 * 80, 20 * 10]
+
+
 SOURCE = "KERNEL void twice(GLOBAL float *y, int n) {}"
 
 

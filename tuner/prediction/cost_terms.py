@@ -36,8 +36,8 @@ The cost terms are
 Rows of an array that are not aligned are read in narrower accesses. For each row length, two further terms repeat the
 load and the work of one block; they are 0 if the rows are aligned. Each term is the mean over the steps of a kernel. A
 step whose grid is not a product of sizes, such as one that prepares arrays for the next step, is ignored if the grid
-of another step is such a product. So is a step that reads no input, such as one that adds up partial sums, if one of
-the others reads one.
+of another step is such a product. So is a step that reads no input, such as one that adds up partial sums, if another
+one reads one and its grid depends on all sizes of the outputs. Otherwise the others may only prepare what it reads.
 
 A library may report its tiles. It may launch more blocks than tiles; a block without a tile occupies a slot if all
 blocks are resident at once (see `Tiles.dealt`). For a routine whose tiles are unknown, the load is the work.

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tuner.prediction.grids import Extents, Measured, Sizes, TiledGrid, parameters_of, reads_input, scope_at
+from tuner.prediction.grids import (
+    Extents,
+    Measured,
+    Sizes,
+    TiledGrid,
+    is_in_outputs,
+    parameters_of,
+    reads_input,
+    scope_at,
+)
 from tuner.space import expressions
 from tuner.space.scope import Scope
 
@@ -47,7 +56,9 @@ class GridTable(NamedTuple):
                 of_steps = [(TiledGrid.of(each, config, scopes, sizes), reads) for each, reads in extents[id(space)]]
                 known = [(grid, reads) for grid, reads in of_steps if grid is not None]
                 products = [(grid, reads) for grid, reads in known if grid.is_product] or known
-                inferred[key] = [grid for grid, reads in products if reads] or [g for g, _ in products] or [UNKNOWN]
+                reading, in_outputs = [grid for grid, reads in products if reads], is_in_outputs(space)
+                is_all = any(grid.powers[:, in_outputs].any(axis=0).all() for grid in reading)
+                inferred[key] = (reading if is_all else [grid for grid, _ in products]) or [UNKNOWN]
             for grid in inferred[key]:
                 table.grids.append(grid)
                 table.owners.append(number)
