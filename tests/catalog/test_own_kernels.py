@@ -49,7 +49,8 @@ def test_a_project_lists_its_kernels_and_they_answer_to_name_part_and_path_from_
     assert "vision/blur" in tune("list").out
     for kernel in ("vision/blur", "blur", root / "tuning/blur.yaml", Path("../blur.yaml")):
         assert tune("show", kernel, "--json").json["kernel"] == "vision/blur"
-    assert tune("validate", "../blur.yaml", "--json").json["kernel"] == "vision/blur"
+    for kernel in ("../blur.yaml", "vision/blur"):
+        assert tune("validate", kernel, "--json").json["kernel"] == "vision/blur"
     monkeypatch.chdir(tmp_path)
     assert listed(tune) == {}
     assert "there is no such kernel" in tune("show", "vision/blur").err
@@ -320,6 +321,7 @@ def test_a_faulty_space_file_is_named_by_the_list_which_goes_on(
     assert listed(tune) == dict.fromkeys(["vision/blur", "vision/sharpen", "vision/strange___31m"], "project vision")
     assert (done.status, len(done.err.splitlines())) == (0, 1), done.err
     assert "broken.yaml" in done.err
+    assert "broken.yaml" in tune("list", "broken").err, "it may be the one that is sought"
     assert "\x1b" not in tune("list").out
 
 

@@ -145,6 +145,10 @@ BAD_FILES: dict[str, tuple[Any, str]] = {
     "no file": ({"python": "none.py:expected"}, "operation.reference: {}/none.py: cannot be read"),
     "no function named": ({"python": "check.py"}, "operation.reference.python: 'check.py' does not name a function"),
     "a function that is not there": ({"python": "check.py:exp"}, "there is no function exp; it defines expected"),
+    "a function of inputs": (
+        {"python": "data.py:drawn"},
+        "operation.reference: {}/data.py:1: drawn() asks for rng; it may ask for y, x, n, a",
+    ),
     "a key too much": ({**PYTHON, "name": "x"}, "operation.reference.name: unknown key; a `python` reference allows"),
     "no kernel": ({"kernel": "none", "source": "naive.c"}, "operation.reference.kernel: {}/naive.c has no kernel none"),
     "no source": ({"kernel": "naive", "source": "none.c"}, "the kernel file cannot be read"),

@@ -66,6 +66,10 @@ def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, sta
     assert done.status == 1
     assert "none of 2 configurations is valid; fix the kernel or its reference; if they differ only by" in done.err
     assert "astray 8` says why" in tune("report", file, "8").err
+    border = tune(
+        stage(c_kernel("border", MULTIPLY.replace("i = 0", "i = 1")), "border", "{a: [0, 1]}"), "8", "--repeats", "1"
+    )
+    assert "is valid; if the kernel leaves these elements as they are, as those of a border, write `role:" in border.err
     wrong = "static int runs; if (a == 0 || (a == 1 && ++runs % 2 == 0)) C[0] += 1;"  # at once, and in a later run
     mostly = tune(stage(c_kernel("mostly", f"{MULTIPLY} {wrong}"), "mostly", "{a: [0, 1, 2]}"), "8", "--repeats", "1")
     assert "2 of 3 configurations give wrong results; fix the kernel or its reference; if they" in mostly.err

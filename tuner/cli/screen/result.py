@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
 
-WRONG_HINT = "; fix the kernel or its reference"
+WRONG_HINT = "fix the kernel or its reference"
 ROUNDING_HINT = (
     "; if they differ only by rounding, compute a Python reference in float64, or write `tolerance:` in the space file"
 )
@@ -60,6 +60,7 @@ def lines(result: Result) -> list[str]:
     from tuner.space.chosen_types import dtype_of
     from tuner.space.parsing import problem_words
     from tuner.space.texts import config_text
+    from tuner.tuning.crew import futility
 
     space = catalog.load(result.kernel)
     for reason, (number, trial) in result.failed.items():
@@ -71,15 +72,16 @@ def lines(result: Result) -> list[str]:
     if result.accused is not None:
         output.say(f"{result.kernel}: {result.accused}")
         return []
-    wrong = sum(trial.outcome.rejection is not None for trial in result.failures)
+    wrong = [trial.outcome.log for trial in result.failures if trial.outcome.rejection is not None]
     rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
-    hint = WRONG_HINT + ROUNDING_HINT * rounds + KNOB_HINT * (result.evaluated > 1)
+    explained = futility.allowance(wrong[0], [array.name for array in space.operation.arrays]) if wrong else ""
+    hint = f"; {explained}{WRONG_HINT}" + ROUNDING_HINT * rounds + KNOB_HINT * (result.evaluated > 1)
     if result.record is None:
-        advice = hint if wrong == len(result.failures) else ""
+        advice = hint if len(wrong) == len(result.failures) else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{advice}")
         return []
-    if 2 * wrong > result.evaluated:
-        output.say(f"{wrong} of {result.evaluated} configurations give wrong results{hint}")
+    if 2 * len(wrong) > result.evaluated:
+        output.say(f"{len(wrong)} of {result.evaluated} configurations give wrong results{hint}")
     front, best = [output.front(result.front)] if result.front else [], output.best(result.record, space)
     if not result.kept:
         return [*front, best]

@@ -36,6 +36,9 @@ def command(text: str, as_json: bool) -> None:
         for entry, space in catalog.loaded(entries, problems)
         if text.casefold() in f"{entry.name} {space.title}".casefold()
     ]
+    messages = list(dict.fromkeys(problems))
+    rest = len(messages) - MOST_WARNINGS
+    output.warn([*messages[:MOST_WARNINGS], *([f"{rest} more warnings like these"] if rest > 0 else [])])
     if not spaces and text:
         raise RequestError(f"no kernel has {shown(text)!r} in its name or title; `tune list` lists all")
     data = [
@@ -53,9 +56,6 @@ def command(text: str, as_json: bool) -> None:
         [entry.name, space.title, " ".join(space.written_in), len(space.parameters), _place(entry)]
         for entry, space in spaces
     ]
-    messages = list(dict.fromkeys(problems))
-    rest = len(messages) - MOST_WARNINGS
-    output.warn([*messages[:MOST_WARNINGS], *([f"{rest} more warnings like these"] if rest > 0 else [])])
     output.answer(as_json, data, output.table(["kernel", "title", "languages", "parameters", "from"], rows))
 
 

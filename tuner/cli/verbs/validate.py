@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,9 @@ def command(
 ) -> None:
     """Check a space file, and name the line and key of its first error.
 
-    Its expressions are evaluated at SIZE (1024 if omitted), for all configurations of a small space or a sample of a
-    large one. The device is the first of several common GPUs for which a configuration is valid.
+    FILE may also be the name of a kernel. Its expressions are evaluated at SIZE (1024 if omitted), for all
+    configurations of a small space or a sample of a large one. The device is the first of several common GPUs for which
+    a configuration is valid.
 
     With --compile, the default configuration is built for each kind of device that has a compiler on this machine. CUDA
     needs no device for that.
@@ -42,11 +44,13 @@ def command(
     Example: tune validate my_kernel.yaml
     """
     from tuner import devices
-    from tuner.catalog import kernel_names
+    from tuner.catalog import catalog, kernel_names
     from tuner.space.file import reader
     from tuner.space.scope import COMMON_GPU
     from tuner.space.texts import problem_text
 
+    if not file.suffix and not os.path.exists(file):  # unlike Path.exists, of any name
+        file, _ = catalog.find(str(file))
     gpus = (COMMON_GPU, *devices.common_limits())
     space, scope, evaluation = reader.evaluate(file, size, types, gpus)
     count, tried, capability = len(space.parameters), evaluation.configurations, scope.limits.compute_capability

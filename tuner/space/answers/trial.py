@@ -62,10 +62,12 @@ def fault_of_values(space: Space, scope: Scope) -> str | None:
 
 def _code_fault(space: Space) -> Found | None:
     """The first error in the source of a reference function or kernel, or None."""
-    key, form = ("operation", "reference"), space.operation.reference
+    key, op = ("operation", "reference"), space.operation
+    form = op.reference
     try:
         if isinstance(form, PythonReference) and isinstance(form.function, PythonFunction):
-            python_function.check(form.function)
+            passed = [argument.name for argument in op.arguments if argument.is_array or argument.value]
+            python_function.check(form.function, list(dict.fromkeys([*passed, *op.sizes, *op.options])))
         elif isinstance(form, KernelReference):
             reference_space = reference.as_space(space, form)
             source = reference_space.steps[0].source

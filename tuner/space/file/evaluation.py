@@ -249,6 +249,7 @@ def _filled(fill: Fill, dtype: DType) -> Test:
 
 def _file_fault(op: Operation) -> Evaluation | None:
     """The error of a file or function that fills an input. The file's length is checked later, for a known size."""
+    passed = [python_function.GENERATOR, *op.sizes, *op.options]
     for position, argument in enumerate(op.arguments):
         fill, where = argument.fill, ("operation", "arguments", position, "fill")
         try:
@@ -256,12 +257,12 @@ def _file_fault(op: Operation) -> Evaluation | None:
                 choices = op.types.get(argument.dtype, (argument.dtype,))
                 fills.opened(fill, argument.name, [DTYPES[choice] for choice in choices])
             elif fill is not None and isinstance(fill.function, PythonFunction):
-                python_function.check(fill.function)
+                python_function.check(fill.function, passed)
         except SpaceError as error:
             return Evaluation(0, where, str(error))
     try:
         if op.also is not None:
-            python_function.check(op.also)
+            python_function.check(op.also, passed)
     except SpaceError as error:
         return Evaluation(0, ("operation", "also"), str(error))
     return None

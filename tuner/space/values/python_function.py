@@ -42,14 +42,26 @@ def parse(value: object, folder: Path) -> PythonFunction:
     return PythonFunction(folder / match[1], match[2])
 
 
-def check(function: PythonFunction) -> None:
-    """Raise SpaceError unless the file can be read, is valid Python, and may define the function."""
+def check(function: PythonFunction, allowed: Collection[str]) -> None:
+    """Raise SpaceError unless the file can be read, is valid Python, and may define the function, and unless the
+    `allowed` parameters are enough for a function whose text shows what it requires."""
     tree = read(function.file, ast.parse)
     names = set(_bound_names(tree.body))
     if function.name not in names and "*" not in names:
         defined = ", ".join(sorted(node.name for node in tree.body if isinstance(node, ast.FunctionDef)))
         hint = f"it defines {shown(defined)}" if defined else "it defines no functions"
         raise SpaceError(f"{shown(function.file)}: there is no function {function.name}; {hint}")
+    if (definition := _definition(function, tree)) is not None:
+        declared = definition.args
+        positional = [*declared.posonlyargs, *declared.args]
+        named = zip(declared.kwonlyargs, declared.kw_defaults, strict=True)
+        required = [
+            *positional[: len(positional) - len(declared.defaults)],
+            *(argument for argument, default in named if default is None),
+        ]
+        for name in [each.arg for each in required if each.arg not in allowed]:
+            origin = f"{shown(function.file)}:{definition.lineno}: {function.name}()"
+            raise SpaceError(_refusal(origin, name, allowed))
 
 
 def parameters(function: PythonFunction) -> list[str] | None:
@@ -59,16 +71,21 @@ def parameters(function: PythonFunction) -> list[str] | None:
     cannot be read.
     """
     try:
-        statements = read(function.file, ast.parse).body
+        definition = _definition(function, read(function.file, ast.parse))
     except SpaceError:
         return None
-    binding = [each for each in statements if function.name in _bound_names([each])]
+    if definition is None or definition.args.kwarg is not None:
+        return None
+    declared = definition.args
+    return [each.arg for each in (*declared.posonlyargs, *declared.args, *declared.kwonlyargs)]
+
+
+def _definition(function: PythonFunction, tree: ast.Module) -> ast.FunctionDef | None:
+    """The statement that defines the function; None if the file imports, computes, decorates or redefines it."""
+    binding = [each for each in tree.body if function.name in _bound_names([each])]
     if len(binding) != 1 or not isinstance(binding[0], ast.FunctionDef) or binding[0].decorator_list:
         return None
-    declared = binding[0].args
-    if declared.kwarg is not None:
-        return None
-    return [each.arg for each in (*declared.posonlyargs, *declared.args, *declared.kwonlyargs)]
+    return binding[0]
 
 
 def requested(signature: inspect.Signature, origin: str, names: Collection[str]) -> list[str]:
@@ -85,9 +102,12 @@ def requested(signature: inspect.Signature, origin: str, names: Collection[str])
     for parameter in parameters:
         if parameter.kind in several or parameter.name in names or parameter.default is not parameter.empty:
             continue
-        allowed = shown(", ".join(names))
-        raise ValueError(f"{origin} asks for {shown(parameter.name)}; it may ask for {allowed}")
+        raise ValueError(_refusal(origin, parameter.name, names))
     return wanted
+
+
+def _refusal(origin: str, name: str, names: Collection[str]) -> str:
+    return f"{origin} asks for {shown(name)}; it may ask for {shown(', '.join(names))}"
 
 
 def closure(file: Path) -> list[Path]:

@@ -89,7 +89,7 @@ class Futility:
             return None
         self._has_hope = True  # return the reason only once
         problem, next_step = _TEXTS[failure]
-        next_step = _allowance(line, self._arrays) + next_step
+        next_step = allowance(line, self._arrays) + next_step
         return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {next_step}"
 
     def doubts(self) -> NDArray[np.float64] | None:
@@ -103,7 +103,7 @@ class Futility:
         return scores
 
 
-def _allowance(line: str, arrays: Collection[str]) -> str:
+def allowance(line: str, arrays: Collection[str]) -> str:
     """What the space file may say if the message of a wrong result counts few wrong elements; else empty."""
     name = line.partition("[")[0]
     tally = _TALLY.search(line)
