@@ -34,6 +34,7 @@ FAULTS = {
     "tabs": ("title: t\n\tkernel: x\n", ":2: not YAML"),
     "cyclic": ("a: &x\n  b: *x\n", ":1: anchors and aliases"),
     "deep": ("[" * 100_000, ":1: nested more than"),
+    "long": (SPACE + f"grid: [{'(, ' * 200_000}]\n", ":9: `(, (, (, (, (, (, (, (, (, (, (, (, (, (...` has more than"),
     "tag": ("title: !!python/object/apply:os.system [id]\n", ":1: tags such as"),
     "two documents": (SPACE + "---\ntitle: u\n", "a second document"),
     "bytes": ("title: \x00\n", "not YAML"),

@@ -104,7 +104,7 @@ def _from_form(content: bytes, folder: Path, with_version: bool = False) -> Spac
         if with_version:
             Version(str(version["code"]), str(version["signature"])).keep(loaded)
         return loaded
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
+    except (OSError, ImportError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None
 
 

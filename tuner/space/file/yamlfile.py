@@ -17,6 +17,7 @@ from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot
+from tuner.space.expressions.evaluator import MAX_CHARACTERS
 from tuner.space.model import MAX_FILE_BYTES
 
 MAX_LEVELS = 12
@@ -182,7 +183,7 @@ class _NodeReader:
         items = list[Any]()
         for item in node.value:
             if node.flow_style and items and _continues(items[-1], item):
-                items[-1].value += f", {item.value}"
+                self._continue(items[-1], item)
             else:
                 items.append(item)
         self.lines |= {(*where, position): item.start_mark.line + 1 for position, item in enumerate(items)}
@@ -193,7 +194,7 @@ class _NodeReader:
         last: Any = None
         for key, item in node.value:
             if node.flow_style and last is not None and _continues(last, key) and item.value == "":
-                last.value += f", {key.value}"
+                self._continue(last, key)
                 continue
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
@@ -202,6 +203,12 @@ class _NodeReader:
                 raise SpaceError(f"{shown(self._path)}:{line}: the key {quoted(key.value)} appears twice; keep one")
             found[key.value], self.lines[*where, key.value], last = item, line, item
         return {key: self.value(item, (*where, key)) for key, item in found.items()}
+
+    def _continue(self, before: yaml.ScalarNode, node: yaml.ScalarNode) -> None:
+        before.value += f", {node.value}"
+        if len(before.value) > MAX_CHARACTERS:  # joining a large file would take minutes
+            at, start = f"{shown(self._path)}:{before.start_mark.line + 1}", shown(before.value[:40])
+            raise SpaceError(f"{at}: `{start}...` has more than the {MAX_CHARACTERS} characters that are allowed")
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         """The value of a scalar by YAML 1.1, except that dates remain text."""
