@@ -201,6 +201,22 @@ SAID = {
         build='sprintf(options, "-DWG=%d -DOUTPUTS=%d", threads, each);'),
         ["grid: [ceil_div(n, OUTPUTS * WG)]\nblock: [WG]\n"],
     ),
+    "the width of vectors": (
+        "#define WIDTH 4\n__kernel void f(__global int4 *y, __global const int4 *x, int n) { int wide = n / WIDTH;"
+        "int i = get_global_id(0); if (i < wide) y[i] = x[i]; if (i < n / WIDTH) y[i] += 1; }", "",
+        ["  # WIDTH: [4]    # no knob: it is the width of accesses: bounds are divided by it\n"],
+    ),
+    "a size that is a shift": (
+        "#define PART 16\n__kernel void f(__global const int *x, __global int *sums, int n) "
+        "{ int g = get_global_id(0), s = 0; for (int k = 0; k < PART; k++) if (g * PART + k < n) s += x[g * PART + k];"
+        "if (g * PART < n) sums[g] = s; }",
+        'const int n = 1 << 20;\nstatic const int part = 16;\nvoid run() { sprintf(options, "-DPART=%d", part);'
+        'cl_kernel k = clCreateKernel(p, "f", 0); cl_mem x = clCreateBuffer(c, 0, n * sizeof(int), 0, 0);'
+        "cl_mem s = clCreateBuffer(c, 0, n / part * sizeof(int), 0, 0); clSetKernelArg(k, 0, 8, &x);"
+        "clSetKernelArg(k, 1, 8, &s); clSetKernelArg(k, 2, 4, &n); size_t local = 64, all = n / part;"
+        "clEnqueueNDRangeKernel(q, k, 1, NULL, &all, &local, 0, 0, 0); }",
+        ['name: sums, dtype: int32, shape: ["(n // PART)"]', "  PART: [4, 8, 16, 32, 64]\n"],
+    ),
     "local memory of vectors, stored by components and added to atomically": (
         "__kernel void f(__global float *y, __local float4 *part, __local int *counts) { int t = get_local_id(0);"
         "part[t].x = y[t]; if (t && part[t + 1].x == 1) atomic_inc(&counts[2 * t]); y[t] = part[0].y; }", "",

@@ -359,6 +359,7 @@ def test_each_step_has_the_block_and_the_grid_of_its_own_launch(tmp_path: Path, 
         ([f"ceil_div(w, {x})", f"ceil_div(h, {y})"], [x, y], True),
     ]
     assert (data["default"], text.count("how many blocks")) == ({"BLOCK": 256, x: 16, y: 8}, 0)
+    assert "restrictions" not in data  # another kernel's shared array has the name
 
 
 def test_names_that_only_the_host_defines_are_blocks_as_it_writes_them(tmp_path: Path, tune: Tune) -> None:

@@ -81,7 +81,7 @@ class ChosenKnobs(ChosenSizes):
     def blocks_within(self, step: Prototype) -> Iterator[str]:
         """The conditions on block sizes beside the extents of shared arrays that an element for each thread needs."""
         for axis, block in enumerate(self.block_of(step)):
-            for name, more in proposals.within_shared(self.own, axis).items() if block in self.knobs else ():
+            for name, more in proposals.within_shared(" ".join(step.body), axis).items() if block in self.knobs else ():
                 extent = int(self.knobs[name].default) if name in self.knobs else self.numbers.get(name, 0)
                 if name != block and int(self.knobs[block].default) + more <= extent:  # else a condition protects it
                     of_knob = f"{block} + {more} <= {name}" if more else f"{block} <= {name}"
@@ -95,7 +95,9 @@ class ChosenKnobs(ChosenSizes):
         default = number or {1: 256, 2: 16}.get(dimensions, 8)  # a block has at most 1024 threads
         if dimensions > 1 and number and number not in sides:
             sides = proposals.around(number)
-        most = proposals.shared_extent(self.own, self.numbers, at)  # a thread has an element of shared memory
+        most = proposals.shared_extent(
+            " ".join(step.body), self.numbers, at
+        )  # a thread has an element of shared memory
         values = tuple(value for value in sorted({*sides, default}) if value <= max(most or value, default))
         return Knob(values, default, "" if self._is_free(step, at) else ask)
 

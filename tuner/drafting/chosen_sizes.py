@@ -54,6 +54,8 @@ class ChosenSizes(Facts):
                 found[name] = OF_A_WINDOW
             elif self._is_offset(name):
                 found[name] = OF_INDICES
+            elif uses.divides_bounds(name, " ; ".join([self.body, *self._of_functions]), self.sizes):
+                found[name] = "it is the width of accesses: bounds are divided by it"
             elif self.is_quantity(name):
                 found[name] = "it only enters what is computed"
         return {name: found[name] for name in self.numbers if name in found}

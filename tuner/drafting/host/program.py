@@ -23,6 +23,11 @@ _SUM = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()*+<>/-]+\)|[\w \t()]+[*+</-][\w \t()*+<>/-]+)$", re.MULTILINE
 )
 _FLAG = re.compile(r"^[ \t]*#[ \t]*(?:ifdef[ \t]+|(?:el)?if[ \t]+defined[ \t(]*)([A-Za-z]\w*)", re.MULTILINE)
+_COMPUTED = re.compile(  # a size that is written as a product or shift, which is known by its name
+    r"^[ \t]*(?:(?:static|inline|const|constexpr)\s+)+(?:unsigned\s+)?(?:int|unsigned|size_t|auto)\s+\w+"
+    r"\s*=(?:[^;{}=\nA-Za-z_]|(?<=\d)[uUlL])+;",
+    re.MULTILINE,
+)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _OF_DEVICES = {"__global__", "__device__", "__kernel", "kernel"}
 _CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
@@ -275,7 +280,7 @@ class HostProgram:
         self.sums = {name: tuple(words(text)) for name, text in _SUM.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
         self.is_plain = bool(plain)
-        every, macros = [word for word in words(code) if word != "#"], _as_built(code)
+        every, macros = [word for word in words(code) if word != "#"], _COMPUTED.sub("", _as_built(code))
         self.functions = [
             _function(name, parameters, _plain(expanded(body, macros, parameters)), name in plain or _is_device(prefix))
             for prefix, name, inner, _, body in definitions(every)

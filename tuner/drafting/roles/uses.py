@@ -185,6 +185,18 @@ def is_offset(name: str, body: str, numbers: Collection[str]) -> bool:
     return bool(terms - {*numbers})
 
 
+def divides_bounds(name: str, body: str, sizes: Collection[str]) -> bool:
+    """Whether a constant only divides sizes that are bounds, as in `i < n / WIDTH`: accesses have this width then."""
+    part = rf"(?:\( )?(?:{'|'.join(map(re.escape, sorted(sizes))) or '-'}) / {name}(?: \))?"
+    bound = r"(?<![<>] )(?:< (?:= )?|> = )"
+    rest = re.sub(rf"{bound}{part}(?= [;&|)])", "", body)
+    for assigned, local in re.findall(rf"\b((\w+) = {part}) ;", rest):
+        bare = rest.replace(assigned, "")
+        if re.search(rf"\b{local}\b", re.sub(rf"{bound}{local}(?= [;&|)])", "", bare)) is None:
+            rest = bare
+    return re.search(rf"\b{name}\b", body) is not None and re.search(rf"\b{name}\b", rest) is None
+
+
 def is_divisor(names: Collection[str], body: str) -> bool:
     """Whether an element of an array is a divisor."""
     return re.search(rf"[/%] {_element(names, body)}", body) is not None
