@@ -12,11 +12,10 @@ The 24 sizes are of four kinds: square, skinny (few rows), deep (large K) and ba
 `--kind grid` draws from {64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384} for M, N and K; `--kind model` draws
 M of 1 to 8192, and N and K of 1024 to 28672, which are multiples of 64, one in eight odd instead. The sizes of
 `held_out_sizes.txt`, `later_sizes.txt`, `sizes_4051.txt`, `sizes_6067.txt`, `sizes_7307.txt`, `sizes_9131.txt`,
-`sizes_47304.txt`, `gemm16_later.txt`, `gemm16_last.txt`, `gemm16_new.txt`, `gemm16_next.txt`, `gemm16_drawn.txt`,
-`gemm16_49101.txt`, `gemm16_49201.txt`, `gemm16_49301.txt`, `gemm16_49401.txt`, `gemm16_50101.txt`,
-`gemm16_nt_49301.txt`, `gemm16_nt_49401.txt` and `gemm16_nt_50101.txt` are a test set: nothing was tuned or chosen by
-measurements at them before they were judged. Most shapes of the grid in the lists of gemm16 had been judged in earlier
-lists, with earlier models: the header of each list tells. At each size these alternate on the same arrays: the
+`sizes_47304.txt`, `gemm16_later.txt`, `gemm16_last.txt`, `gemm16_new.txt`, `gemm16_next.txt`, `gemm16_drawn.txt`, and
+those of 16-bit products that are named by a seed, are a test set: nothing was tuned or chosen by measurements at them
+before they were judged. Most shapes of the grid in the lists of gemm16 had been judged in earlier lists, with earlier
+models: the header of each list tells. At each size these alternate on the same arrays: the
 dispatched call, with and without the vendor library; cuBLAS with its default algorithm; torch, if it is installed; and,
 without `--plain`, the fastest algorithms of cuBLASLt, the look-up's next choices, and the results of the searches.
 Every element is compared after every run, timed runs included. Wrong results are reported and left out. If torch's
