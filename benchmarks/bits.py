@@ -22,7 +22,7 @@ import numpy as np
 
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.measure import benchmark
+from tuner.measure import search_measurement
 from tuner.measure.benchmark import Bench
 from tuner.measure.results import BUILD, Outcome
 from tuner.measure.verify.bits import RunBits
@@ -75,7 +75,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["TUNER_CACHE"] = tempfile.mkdtemp()
     kind = devices.split(options.device)[0]
-    vars(benchmark)["RunBits"] = Counted
+    vars(search_measurement)["RunBits"] = Counted
     print(f"{'kernel':28} {'build s':>9} {'runs s':>9} {'digests s':>10} {'share':>7}  right classes largest vary")
     sums = [0.0, 0.0, 0.0]
     for kernel, size in ON_PROCESSORS.get(kind, ON_GPUS).items():
@@ -104,7 +104,8 @@ def _classes(outcomes: Sequence[Outcome]) -> str:
 def _cost(bench: Bench, outcome: Outcome) -> tuple[float, float, float]:
     """The seconds of the build, of verification and runs, and of the digests among these."""
     runs = sum(seconds for stage, seconds in outcome.seconds.items() if stage != BUILD)
-    return outcome.seconds.get(BUILD, 0.0), runs, int(outcome.bits.get(COUNT, "0")) * _digest_seconds(bench)
+    count = outcome.bits.get(COUNT, "0") if outcome.failure else outcome.bits[COUNT]
+    return outcome.seconds.get(BUILD, 0.0), runs, int(count) * _digest_seconds(bench)
 
 
 def _digest_seconds(bench: Bench) -> float:

@@ -6,7 +6,8 @@
 Each time is of a new interpreter, which runs the package as a wheel installs it: with launch forms and compiled
 modules. On a GPU, torch is imported, and has used the device, before the time begins; the time ends when the first
 result is there. Without a GPU (`--described`), NumPy is imported before, and the time ends with the first choice. Times
-are in ms. An empty cache has neither builds nor models, so the library serves the first call.
+are in ms. An empty cache has no builds, so the library serves the first call. The first process is not measured: it
+fills the cache of those that are called later.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ matrices = [x[0] for x in sets[0]]
 product = lambda: tuner.matmul(matrices[1], matrices[2], matrices[0], transpose_b=family.endswith("_nt"))
 product()
 took("first matmul")
+print(json.dumps([times, first]))
+"""
+FILL = """
 from tuner.families import beside
 deadline = time.monotonic() + 120
 while any(not work.is_done for work in beside._queue._by_request.values()) and time.monotonic() < deadline:
     time.sleep(0.05)
-print(json.dumps([times, first]))
 """
 DESCRIBED = """
 import json, sys, time
@@ -101,7 +104,7 @@ print(json.dumps([times, f"{choice.name} ({choice.candidate.match})"]))
 """
 TYPES = {"sgemm": ("float32", "float32", "float32"), "hgemm": ("float32", "float16", "float16")}
 HALVES = ("bfloat16", "bfloat16", "bfloat16")
-SIZES = [(777, 5120, 4096), *((64 * n + 1, 192 * n, 129 * n) for n in range(3, 19))]
+SIZES = [(777, 5120, 4096), *((64 * n + 1, 192 * n, 129 * n) for n in range(3, 19, 3))]
 
 
 def installed(folder: Path) -> Path:
@@ -152,14 +155,16 @@ def main() -> None:
                 types = dict(zip("CAB", TYPES.get(family, HALVES), strict=True))
                 program, about = ON_GPU, [json.dumps(types), json.dumps(SIZES)]
             found: dict[str, dict[str, list[float]]] = {}
-            ran(program, [family, *about], place, Path(temporary) / "unmeasured")  # the page cache is warm, as later
+            filled = Path(temporary) / family
+            ran(program + FILL, [family, *about], place, filled)  # the page cache is warm, too
             for number in range(options.processes):
-                cache = Path(temporary) / f"{family}-{number}"
-                for when in ("empty cache", "later"):
+                for when, cache in (("empty cache", Path(temporary) / f"{family}-{number}"), ("later", filled)):
                     times, first = ran(program, [family, *about], place, cache)
                     for name, values in times.items():
                         found.setdefault(when, {}).setdefault(name, []).append(median(values))
                     found[when].setdefault(f"runs {first}", [])
+                    said = "; ".join(f"{name} {median(values):.4g}" for name, values in times.items())
+                    print(f"{family}, {when}, ms: {said}; runs {first}", flush=True)
             print(f"\n{family} on {options.described or options.device}: {options.processes} processes\n")
             print("| what | empty cache, ms: median, least, most | later |\n|---|---|---|")
             for name in found["empty cache"]:
