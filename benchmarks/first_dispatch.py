@@ -1,6 +1,6 @@
 """Time of the first dispatch of a process, with an empty cache and later, and of the choice at a new size.
 
-    python benchmarks/first_dispatch.py sgemm hgemm --device cuda
+    python benchmarks/first_dispatch.py sgemm hgemm
     python benchmarks/first_dispatch.py sgemm --described "NVIDIA H200"
 
 Each time is of a new interpreter, which runs the package as a wheel installs it: with launch forms and compiled
@@ -142,7 +142,6 @@ def main() -> None:
     """Measure and print a table for each family."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="+", metavar="FAMILY")
-    parser.add_argument("--device", default="cuda", help="only cuda is measured with torch")
     parser.add_argument("--described", metavar="NAME", help="name of an absent NVIDIA GPU, as in records")
     parser.add_argument("--processes", type=int, default=5)
     options = parser.parse_args()
@@ -165,7 +164,7 @@ def main() -> None:
                     found[when].setdefault(f"runs {first}", [])
                     said = "; ".join(f"{name} {median(values):.4g}" for name, values in times.items())
                     print(f"{family}, {when}, ms: {said}; runs {first}", flush=True)
-            print(f"\n{family} on {options.described or options.device}: {options.processes} processes\n")
+            print(f"\n{family} on {options.described or 'cuda'}: {options.processes} processes\n")
             print("| what | empty cache, ms: median, least, most | later |\n|---|---|---|")
             for name in found["empty cache"]:
                 cells = [
