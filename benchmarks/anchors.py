@@ -17,18 +17,11 @@ from typing import Any
 from tuner import devices
 from tuner.measure.results import Sustained
 from tuner.measure.sustained import sustain
-from tuner.measure.timing.clock import NoConditions, Stopwatch, interleave
+from tuner.measure.timing.clock import RunConditions, Stopwatch, interleave
 
 TYPES = ("float32-float32", "float16-float16", "float16-float32", "bfloat16-bfloat16", "bfloat16-float32")
 LAUNCHES, SHORT_MS = 500, 0.2  # that the host's time is measured over, and of runs that it is told of
 Call = Callable[[], None]
-
-
-class Plain(NoConditions):
-    """Nothing is prepared or compared around runs."""
-
-    def check_repeated(self) -> None:
-        """Nothing to compare."""
 
 
 def main() -> None:
@@ -44,7 +37,7 @@ def main() -> None:
 
     torch.backends.cuda.matmul.allow_tf32 = False
     device = devices.open_device("cuda")
-    stopwatch = Stopwatch(device, Plain())
+    stopwatch = Stopwatch(device, RunConditions())
     for types in options.types:
         for size in options.sizes:
             a, _, c = types.partition("-")
@@ -86,7 +79,7 @@ def measured(
     figures = (f"{name} {rate(times[i], size)}{enqueued(torch, calls[i], times[i])}" for name, i in shown)
     yield f"{len(offered)} offered, {len(algorithms)} right; {'; '.join(figures)}"
     if options.sustained:
-        found = sustain(device, Plain(), [(calls[i], times[i]) for _, i in shown], options.sustained)
+        found = sustain(device, RunConditions(), [(calls[i], times[i]) for _, i in shown], options.sustained)
         told = (f"{name} {at_length(run, size)}" for (name, _), run in zip(shown, found, strict=True) if run)
         yield "sustained " + "; ".join(told)
 

@@ -16,7 +16,7 @@ from tuner.devices import Device
 from tuner.devices.work import Work
 from tuner.errors import TrialError, WrongResult
 from tuner.measure.ceilings.ceiling_kernels import SEED, WORD, WORDS, Variant, memory_variants
-from tuner.measure.timing.clock import NoConditions, Stopwatch
+from tuner.measure.timing.clock import RunConditions, Stopwatch
 
 LITTLE = 0.05  # of all bytes: a kernel that writes less is one that reads
 MOST_READS = 4
@@ -64,7 +64,7 @@ class Mix:
 
     def fastest(self, count: int) -> list[Call]:
         """The fastest variants, each of which has been right. Raises WrongResult where one is not."""
-        stopwatch = Stopwatch(self._device, NoConditions())
+        stopwatch = Stopwatch(self._device, RunConditions())
         rated = []
         for variant, call in self._calls.items():
             self._check(variant, call)

@@ -37,7 +37,7 @@ from tuner.devices import Device
 from tuner.errors import TrialError, TunerError
 from tuner.measure import turns
 from tuner.measure.benchmark import Bench
-from tuner.measure.timing.clock import Stopwatch, interleave, spread
+from tuner.measure.timing.clock import RunConditions, Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.report import store_tables
 from tuner.space import operation
@@ -65,7 +65,7 @@ class Rival:
     call: Call
 
 
-class SameConditions:
+class SameConditions(RunConditions):
     """The workbench's conditions for all: our kernels, libraries, and ceilings, which leave nothing to compare."""
 
     def __init__(self, bench: Workbench, rivals: Sequence[Rival]) -> None:

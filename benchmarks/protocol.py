@@ -28,7 +28,7 @@ from tuner.errors import TrialError, TunerError
 from tuner.launch import launcher
 from tuner.measure.answers.referee import Referee
 from tuner.measure.benchmark import Bench
-from tuner.measure.timing.clock import NoConditions, Stopwatch, spread
+from tuner.measure.timing.clock import RunConditions, Stopwatch, spread
 from tuner.measure.verify import input_sets
 from tuner.search.enumeration import enumerated
 from tuner.space import parsing
@@ -72,7 +72,7 @@ KERNEL void copy(GLOBAL float *y, GLOBAL const float *x, int n) {
 GEOMETRY = "grid_divisors: {x: [block_size]}\nblock: [block_size]\n"
 
 
-class Earlier(NoConditions):
+class Earlier(RunConditions):
     """The conditions of protocol 1: the kernel itself goes before."""
 
     def __init__(self, device: Device, call: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tuner.errors import WrongResult
 from tuner.measure.results import Sustained
@@ -15,27 +15,12 @@ from tuner.measure.timing.batches import batches, next_ms
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
+    from tuner.measure.timing.clock import RunConditions
 
 SECONDS = 2.0  # least measured time of each period
 WARM_UP = 0.25  # warm-up before a period, as a fraction of its measured time
 LEAST_SUSTAINED_MS = 0.025  # a shorter run ends before the host has enqueued the next one
 BATCH_MS, MOST_IN_BATCH = 20.0, 256  # a batch: the launches between two sensor readings; the driver queues about 1000
-
-
-class PeriodConditions(Protocol):
-    """Prepares the arrays before a period and checks the outputs after it."""
-
-    def expect(self, call: Callable[[], None]) -> None:
-        """Announce that the next runs launch `call`."""
-        ...
-
-    def prepare(self) -> None:
-        """Enqueue the preparation of the arrays for a run."""
-        ...
-
-    def check_repeated(self) -> None:
-        """Compare the outputs of back-to-back runs, unless a run reads them. Raises WrongResult."""
-        ...
 
 
 @dataclass
@@ -55,7 +40,7 @@ class _Tally:
 
 def sustain(
     device: Device,
-    arrays: PeriodConditions,
+    conditions: RunConditions,
     calls: Sequence[tuple[Callable[[], None], float]],
     seconds: float,
 ) -> list[Sustained | None]:
@@ -70,11 +55,12 @@ def sustain(
         call, time_ms = calls[position]
         if position not in tallies:
             continue
-        arrays.expect(call)
-        arrays.prepare()
+        conditions.expect(call)
+        conditions.prepare()
         try:
             _run_period(device, call, time_ms, seconds, tallies[position])
-            arrays.check_repeated()
+            if conditions.may_repeat():  # otherwise, the answer after several runs is unknown
+                conditions.check()
         except WrongResult:
             if position == 0:
                 raise

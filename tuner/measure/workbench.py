@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tuner.children import memory
+from tuner.classes import dataclass
 from tuner.devices.base import Device
 from tuner.devices.program import Program
-from tuner.errors import LaunchError, WrongResult
+from tuner.errors import WrongResult
 from tuner.measure.answers.poison import NAN
 from tuner.measure.images import Images
 from tuner.measure.problem_arrays import ProblemArrays
-from tuner.measure.timing.clock import MOST_ENQUEUED
+from tuner.measure.timing.clock import MOST_ENQUEUED, RunConditions
 from tuner.measure.verify import other_options, strided
 from tuner.measure.verify.array_guards import SMALL, ArrayGuards
 from tuner.measure.verify.bits import RunBits
@@ -33,31 +34,24 @@ from tuner.space.scope import Scope
 FIRST_FROZEN, FREEZE_EVERY = 3, 16
 
 
+@dataclass(frozen=True)
 class OwnLaunch:
-    """A launch that uses arrays or images private to its configuration, or that launches several kernels."""
+    """A launch that uses arrays or images private to its configuration, or that launches several kernels.
 
-    def __init__(
-        self,
-        call: Callable[[], None],
-        own: OwnArrays | None,
-        images: Images | None,
-        launches: int,
-        graph: Callable[[int], Callable[[], None]],
-    ) -> None:
-        """`graph` takes a number of launches and returns a call that launches a graph of them, or raises
-        LaunchError."""
-        self.own, self.images, self.launches, self.graph, self._call = own, images, launches, graph, call
+    `graph` takes a number of launches and returns a call that launches a graph of them, or raises LaunchError.
+    """
+
+    enqueue: Callable[[], None]
+    own: OwnArrays | None
+    images: Images | None = None
+    launches: int = 1
+    graph: Callable[[int], Callable[[], None]] | None = None
 
     def __call__(self) -> None:
-        self._call()
+        self.enqueue()
 
 
-def _no_graph(count: int) -> Callable[[], None]:
-    """Raise LaunchError, because a launch on padded copies is never timed."""
-    raise LaunchError(f"no graph of {count} launches on padded copies")
-
-
-class Workbench(ProblemArrays):
+class Workbench(ProblemArrays, RunConditions):
     """Runs configurations on the arrays of one problem.
 
     `prepare` makes the arrays ready for a run; `check` compares its outputs. Nothing is left over from an earlier run:
@@ -169,14 +163,6 @@ class Workbench(ProblemArrays):
         inputs = self._layouts[self._current].inputs
         return inputs.write_only.issuperset(inputs.outputs)
 
-    def check_repeated(self) -> None:
-        """Compare the outputs after back-to-back runs. Raises WrongResult.
-
-        Skipped if a run reads an output: then the answer after several runs is unknown.
-        """
-        if self.may_repeat():
-            self.check()
-
     def occupy(self) -> None:
         """Make the arrays ready again after `vacate`."""
         self._guards.write()
@@ -258,15 +244,16 @@ class Workbench(ProblemArrays):
         """
         bits, self.bits = self.bits, None  # of the run without padding
         own = OwnArrays(program, self._kernels)
+        call = strided.padded_call(program, self.buffers, own, self._kernels)
         own.bound()
-        call = strided.padded_call(program, {**self.buffers, **own.buffers}, self._kernels)
         try:
-            self.verify(OwnLaunch(call, own, None, 1, _no_graph) if own.buffers else call)
+            self.verify(OwnLaunch(call, own) if own.buffers else call)
         except WrongResult as error:
             given = ", ".join(f"{name}={value}" for name, value in strided.leading_of(program).items())
             raise WrongResult(f"with {given}: {error}", error.reason) from None
         finally:
             self.bits = bits
+            self.release()
 
     def _verify_repaired(self, call: Callable[[], None]) -> Verdict:
         try:
@@ -285,9 +272,7 @@ class Workbench(ProblemArrays):
         if self._own is not None:
             self._own.inspect()
         for name, counts in self._kernels.counts().items():
-            for changed, side in ((counts.before, "before the start"), (counts.after, "after the end")):
-                if changed:
-                    raise WrongResult(f"writes {side} of {name}", "writes outside")
+            counts.check_guards(name)
             if counts.changed:
                 raise WrongResult(f"writes into {name}, which it may only read", "writes to an input")
         self._owner._dirty = False

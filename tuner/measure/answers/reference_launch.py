@@ -14,7 +14,6 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import Program, build
 from tuner.errors import DeviceError, WrongResult
-from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.measure.images import Images
 from tuner.measure.kernels.element_text import STORED, value_text
@@ -119,7 +118,7 @@ class ReferenceLaunch:
         self._device.synchronize()
         for argument, buffer in self._arrays.values():
             guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
-            check_guards(self._device, argument.name, buffer, guard)
+            self._check_guards(argument.name, buffer, guard)
             if argument.role == "in":
                 self._check_unchanged(argument.name, buffer, checksums.get(argument.name))
 
@@ -140,6 +139,14 @@ class ReferenceLaunch:
             for name, data in outputs.items()
             if self._arrays[name][0].role == "out"
         }
+
+    def _check_guards(self, name: str, buffer: Buffer, byte: int) -> None:
+        """Raise WrongResult if a guard of an array holds a byte other than `byte`."""
+        for offset, side in ((0, "before the start"), (GUARD + buffer.nbytes, "after the end")):
+            guard = np.empty(GUARD, np.uint8)
+            self._device.read(buffer.whole, guard, offset)
+            if (guard != byte).any():
+                raise WrongResult(f"writes {side} of {name}", "writes outside")
 
     def _check_unchanged(self, name: str, buffer: Buffer, checksum: bytes | None) -> None:
         """Raise WrongResult if an input is not what it was. Without its checksum, the host compares it."""

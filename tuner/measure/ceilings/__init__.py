@@ -16,7 +16,7 @@ from tuner.devices.ceilings import CACHES, FMA, MEMORY, TENSOR, Ceiling, Ceiling
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.ceilings import ceiling_kernels
 from tuner.measure.ceilings.ceiling_kernels import WORD, WORDS, Call, FmaKernel, MemoryKernels, TensorKernel, Variant
-from tuner.measure.timing.clock import NoConditions, Stopwatch, interleave, spread
+from tuner.measure.timing.clock import RunConditions, Stopwatch, interleave, spread
 from tuner.version import VERSION
 
 GPU_BYTES = 4 << 30  # of an array: at most about 1 % of it can stay in the last-level cache between runs
@@ -46,7 +46,7 @@ def measure(device: Device, begun: Callable[[str], None], noted: Callable[[str],
     that no variant can measure is left out. Raises DeviceError if memory bandwidth cannot be measured.
     """
     rates = _memory(device, begun, noted)
-    stopwatch = Stopwatch(device, NoConditions())
+    stopwatch = Stopwatch(device, RunConditions())
 
     def computing(kernel: FmaKernel | TensorKernel, words: str) -> _Candidate:
         kernel.check()
@@ -126,7 +126,7 @@ def _ceiling(
 
 def _rated(device: Device, candidates: list[_Candidate], seconds: float) -> list[tuple[_Candidate, Ceiling]]:
     """The candidates and their rates, measured in interleaved rounds; the fastest first."""
-    rounds = interleave(device, Stopwatch(device, NoConditions()), [c.call for c in candidates], seconds)
+    rounds = interleave(device, Stopwatch(device, RunConditions()), [c.call for c in candidates], seconds)
     rated = [
         (c, Ceiling(c.amount / median(times) / 1e6, spread(times), len(times), c.words))
         for c, times in zip(candidates, rounds.times, strict=True)

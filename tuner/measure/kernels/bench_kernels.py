@@ -7,6 +7,7 @@ import numpy as np
 
 from tuner.classes import dataclass
 from tuner.devices.base import GUARD, Buffer, Device
+from tuner.errors import WrongResult
 from tuner.measure.bound import Bound
 from tuner.measure.kernels.device_kernels import BENCH, Call, DeviceKernels
 from tuner.measure.kernels.element_text import STORED
@@ -42,6 +43,12 @@ class Counts:
     changed: int
     unwritten: int
     digest: int = 0
+
+    def check_guards(self, name: str) -> None:
+        """Raise WrongResult, which names the array, if one of its guards has changed."""
+        for changed, side in ((self.before, "before the start"), (self.after, "after the end")):
+            if changed:
+                raise WrongResult(f"writes {side} of {name}", "writes outside")
 
 
 class BenchKernels:

@@ -42,48 +42,25 @@ def spread(times: Sequence[float]) -> float:
     return (high - low) / middle
 
 
-class RunConditions(Protocol):
-    """Prepares the arrays before each timed run and checks the outputs after it."""
+class RunConditions:
+    """What precedes and follows each timed run. Those of this class are for calls without inputs: nothing is prepared,
+    and nothing is checked."""
 
     def expect(self, call: Callable[[], None]) -> None:
         """Announce that the next runs launch `call`."""
-        ...
 
     def pin_inputs(self, runs: int) -> int:
         """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
-        ...
-
-    def prepare(self) -> None:
-        """Enqueue the preparation of the arrays for a run."""
-        ...
-
-    def check(self) -> None:
-        """Compare the outputs of the run. Raises WrongResult."""
-        ...
-
-    def may_repeat(self) -> bool:
-        """Whether several launches give the outputs of one, because none reads what another one wrote."""
-        ...
-
-
-class NoConditions:
-    """Conditions for calls without inputs: nothing is prepared and nothing is checked."""
-
-    def expect(self, call: Callable[[], None]) -> None:
-        """Do nothing: all calls are treated alike."""
-
-    def pin_inputs(self, runs: int) -> int:
-        """Return 0, the only input set: an empty one."""
         return 0
 
     def prepare(self) -> None:
-        """Do nothing."""
+        """Enqueue the preparation of the arrays for a run."""
 
     def check(self) -> None:
-        """Do nothing."""
+        """Compare the outputs of the run. Raises WrongResult."""
 
     def may_repeat(self) -> bool:
-        """Return True: nobody looks at outputs."""
+        """Whether several launches give the outputs of one, because none reads what another one wrote."""
         return True
 
 

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from tuner.space.argument import Argument
 
 
-def not_left_zero(name: str) -> WrongResult:
-    """The error for scratch with `zeroed: once` that a run did not leave zero."""
-    return WrongResult(
-        f"leaves {name} non-zero, although it is zeroed only once; set it to zero again, or write `zeroed: each`",
-        "scratch not zero",
-    )
-
-
 class OwnArrays:
     """Allocates these arrays between guards, poisons them before each run, and checks them afterwards.
 
@@ -79,7 +71,11 @@ class OwnArrays:
         """Raise WrongResult if a run did not leave such scratch zero."""
         for name in self._zeros:
             if counts[name].changed:
-                raise not_left_zero(name)
+                raise WrongResult(
+                    f"leaves {name} non-zero, although it is zeroed only once; set it to zero again, or write `zeroed: "
+                    "each`",
+                    "scratch not zero",
+                )
 
     def inspect(self) -> None:
         """Enqueue the checks of the guards."""

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.devices.base import GUARD
-from tuner.devices.program import allocated
 from tuner.errors import WrongResult
-from tuner.measure.answers.guards import check_guards
-from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
+from tuner.measure.answers.poison import INPUT_GUARD, OUTPUT_GUARD
 from tuner.measure.kernels.bench_kernels import Lay
-from tuner.measure.verify.own_arrays import not_left_zero
 from tuner.space import operation, strides
 from tuner.space.chosen_types import dtype
 
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from tuner.devices.base import Buffer, Device
     from tuner.devices.program import Program
     from tuner.measure.kernels.bench_kernels import BenchKernels
+    from tuner.measure.verify.own_arrays import OwnArrays
     from tuner.space.argument import Argument
     from tuner.space.model import Space
     from tuner.space.scope import Scope
@@ -44,39 +42,39 @@ def nbytes(space: Space, scope: Scope) -> int:
     return sum(_elements(a, operation.shape(a, scope), names) * dtype(a, scope).itemsize for a in op.arrays)
 
 
-def padded_call(program: Program, buffers: Mapping[str, Buffer], kernels: BenchKernels) -> Callable[[], None]:
-    """A launch of a configuration on the arrays in `buffers`, by way of padded copies of them.
+def padded_call(
+    program: Program, whole: Mapping[str, Buffer], own: OwnArrays, kernels: BenchKernels
+) -> Callable[[], None]:
+    """A launch of a configuration on the arrays in `whole` and `own`, by way of padded copies of them. Its scratch is
+    added to `own`.
 
-    The launch raises WrongResult if the run writes into the padding, outside of the padded arrays, or leaves scratch
-    non-zero. What it wrote otherwise is in `buffers` afterwards. The padding of inputs is NaN, or -1 for integers, so a
-    kernel that reads it is wrong.
+    The launch raises WrongResult if the run writes into the padding, or outside of the padded arrays and the scratch.
+    What it wrote otherwise is in the arrays afterwards. The padding of inputs is NaN, or -1 for integers, so a kernel
+    that reads it is wrong.
     """
     op, device = program.space.operation, program.device
     leading = leading_of(program)
-    names = {**program.scope.sizes, **leading}
+    names, buffers = {**program.scope.sizes, **leading}, {**whole, **own.buffers}
     inputs = {a.name for a in op.arrays if a.role == "in"}
     arrays = [_PaddedArray(program, a, buffers[a.name], kernels, names) for a in op.arrays]
+    work = program.work(own.allocate, operation.scalars(op, program.scope, leading))
+    launch = device.bind(work, [array.handle for array in arrays])
 
     def call() -> None:
-        scratch = _Scratch(device)
-        work = program.work(scratch.allocate, operation.scalars(op, program.scope, leading))
-        launch = device.bind(work, [array.handle for array in arrays])
         for array in arrays:
             array.fill()
         launch()
         device.synchronize()
         for array in arrays:
             array.fetch()
+        own.inspect()
         for name, counts in kernels.counts().items():
-            for changed, side in ((counts.before, "before the start"), (counts.after, "after the end")):
-                if changed:
-                    raise WrongResult(f"writes {side} of {name}", "writes outside")
+            counts.check_guards(name)
             if counts.changed and name in inputs:
                 raise WrongResult(f"writes into {name}, which it may only read", "writes to an input")
             if counts.changed:
                 raise WrongResult(f"writes into the padding behind the rows of {name}", "writes outside")
         kernels.clear()
-        scratch.check()
 
     return call
 
@@ -90,32 +88,6 @@ def _elements(argument: Argument, shape: tuple[int, ...], names: Mapping[str, in
     """The number of elements of an array and its padding, including that after the last row."""
     steps = strides.of(argument, names) if argument.strides else strides.contiguous(shape)
     return max(strides.span(shape, steps), shape[0] * steps[0]) if shape else 1
-
-
-class _Scratch:
-    """The scratch of one run, between guards."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._buffers: list[tuple[Argument, Buffer]] = []
-
-    def allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        """Memory filled with NaN, or with zeros if `zeroed: once`. Raises LaunchError if it does not fit."""
-        buffer = allocated(self._device, argument, nbytes, GUARD)
-        self._device.fill(buffer.whole, OUTPUT_GUARD, nbytes + 2 * GUARD)
-        self._device.write(buffer.handle, np.full(nbytes, 0 if argument.zeroed == "once" else NAN, np.uint8))
-        self._buffers.append((argument, buffer))
-        return buffer
-
-    def check(self) -> None:
-        """Raise WrongResult if the run wrote into a guard, or left scratch with `zeroed: once` non-zero."""
-        for argument, buffer in self._buffers:
-            check_guards(self._device, argument.name, buffer, OUTPUT_GUARD)
-            if argument.zeroed == "once":
-                left = np.empty(buffer.nbytes, np.uint8)
-                self._device.read(buffer.handle, left)
-                if left.any():
-                    raise not_left_zero(argument.name)
 
 
 class _PaddedArray:
