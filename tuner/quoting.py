@@ -1,5 +1,13 @@
 """User text in messages: quoted, shortened, and without control characters."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traceback import FrameSummary
+
 MOST_SHOWN = 400  # characters of a name or value in a message
 
 
@@ -38,3 +46,11 @@ def described(error: BaseException) -> str:
     except Exception:
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def innermost(error: BaseException, is_own: Callable[[str], bool]) -> FrameSummary | None:
+    """The innermost place of an error in those files of which `is_own` is true; None if there is none."""
+    import traceback  # slow to import; few runs meet an error
+
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_own(frame.filename)]
+    return frames[-1] if frames else None

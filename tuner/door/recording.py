@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import shutil
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from tuner.door.calls import arguments as call_arguments
 from tuner.door.calls import checks, macros, script_restrictions
 from tuner.door.calls.call import Call
 from tuner.errors import RequestError
-from tuner.quoting import shown
+from tuner.quoting import innermost, shown
 from tuner.space.expressions.function_names import origin
 from tuner.space.python import written_files
 
@@ -125,8 +124,8 @@ def _fault(error: BaseException, script: str) -> str:
         return ""
     if isinstance(error, RequestError):
         return str(error)
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == script]
-    line = f", line {frames[-1].lineno}" if frames else ""
+    frame = innermost(error, lambda name: name == script)
+    line = f", line {frame.lineno}" if frame is not None else ""
     return f"{script}{line}: {type(error).__name__}: {shown(error)}; the calls after it are not written; correct it"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tuner import paths
 from tuner.errors import SpaceError
-from tuner.quoting import described, quoted, shown
+from tuner.quoting import described, innermost, quoted, shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.function_object import FunctionObject
 
@@ -76,20 +76,10 @@ def _called(function: FunctionObject, target: Callable[..., Any], given: Mapping
             with np.errstate():  # restores NumPy's error settings
                 return target(*first, **values)
         except (Exception, SystemExit) as error:
-            line = _line(error, target)
-            where = f"{line}: {function}" if line else function.origin
+            file = getattr(getattr(target, "__code__", None), "co_filename", None)
+            line = innermost(error, lambda name: name == file)
+            where = f"{shown(os.path.basename(line.filename))}:{line.lineno}: {function}" if line else function.origin
             raise SpaceError(f"{where} does not return: {described(error)}") from None
-
-
-def _line(error: BaseException, target: Callable[..., Any]) -> str:
-    """`tune.py:7`: the innermost line of the error in the file of the function; empty if there is none."""
-    file = getattr(getattr(target, "__code__", None), "co_filename", None)
-    line, trace = "", error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file:
-            line = f"{shown(os.path.basename(file))}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return line
 
 
 def _plain(function: FunctionObject, name: str, value: Any) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 
 from tuner.errors import SpaceError
 from tuner.measure.answers import function_objects
-from tuner.quoting import described, shown
+from tuner.quoting import described, innermost, shown
 from tuner.space import operation, snapshot
 from tuner.space.chosen_types import dtype
 from tuner.space.values import fills, python_function
@@ -257,10 +257,5 @@ def _error_line(error: BaseException, folder: Path) -> str:
     """`check.py:7`: the innermost line of the error in a file of this folder; empty if there is none."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == folder:
         return f"{shown(error.filename)}:{error.lineno}"
-    line, trace = "", error.__traceback__
-    while trace is not None:
-        file = Path(trace.tb_frame.f_code.co_filename)
-        if file.is_relative_to(folder):
-            line = f"{shown(file)}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return line
+    frame = innermost(error, lambda name: Path(name).is_relative_to(folder))
+    return f"{shown(frame.filename)}:{frame.lineno}" if frame is not None else ""

@@ -6,7 +6,6 @@ import functools
 import json
 import pickle
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import RequestError
-from tuner.quoting import described, quoted, shown
+from tuner.quoting import described, innermost, quoted, shown
 
 if TYPE_CHECKING:
     from tuner.devices import Device
@@ -74,8 +73,8 @@ def _called(name: str, script: str, method: Callable[..., Any], *arguments: Any)
 def _place(error: Exception, script: str, method: Callable[..., Any]) -> str:
     """` at tune.py:12`: the innermost line of the error in the method's own file; empty if unknown."""
     file = getattr(getattr(method, "__code__", None), "co_filename", None)
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f" at {shown(script)}:{lines[-1]}" if script and lines else ""
+    frame = innermost(error, lambda name: name == file)
+    return f" at {shown(script)}:{frame.lineno}" if script and frame is not None else ""
 
 
 def _environment(device: Device) -> dict[str, str]:
