@@ -220,12 +220,10 @@ class Bench:
             )
 
     def _of_rivals(self, rivals: Rivals) -> Bench:
-        """This bench for another source of the kernel, with the same arrays and answers.
-
-        Raises SpaceError if that source has other arrays.
-        """
-        if not self.workbench.admits(rivals.space):
-            raise SpaceError(f"{rivals.space.origin}: its arrays are not those of {self.space.origin}")
+        """This bench for another source of the kernel, with the same arrays and answers. Raises SpaceError if that has
+        too many scratch arrays."""
+        if not self.workbench.has_room_for(rivals.space):
+            raise SpaceError(f"{rivals.space.origin}: it has too many scratch arrays beside {self.space.origin}")
         bench = copy.copy(self)
         bench.space = rivals.space
         return bench

@@ -178,17 +178,10 @@ class ProblemArrays:
 
         Everything but scratch must agree, and neither shapes nor answers may depend on a configuration.
         """
-        if scope != self.scope or not problems.are_equal(self._referee.space, space):
-            return False
-        return self._kernels.add([argument.name for argument in space.operation.arguments])
+        return scope == self.scope and problems.are_equal(self._referee.space, space) and self.has_room_for(space)
 
-    def admits(self, space: Space) -> bool:
-        """Whether kernels of `space`, made from another source, may run on these arrays and be held to these answers.
-
-        Arrays, constants, sizes and options must agree.
-        """
-        if not problems.have_equal_arrays(self._referee.space, space, self.buffers.keys()):
-            return False
+    def has_room_for(self, space: Space) -> bool:
+        """Whether checks of the arguments of `space`, which has the same arrays, have room for their counts."""
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def library(self) -> Library | None:

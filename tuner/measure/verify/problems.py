@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import replace
 
 from tuner.space.computation import Operation
@@ -14,17 +13,6 @@ def are_equal(own: Space, other: Space) -> bool:
     """Whether two spaces solve the same problem: everything but scratch agrees, and neither shapes nor answers depend
     on a configuration."""
     return not _is_varied(own) and not _is_varied(other) and _problem(own) == _problem(other)
-
-
-def have_equal_arrays(own: Space, other: Space, buffers: Set[str]) -> bool:
-    """Whether arrays, constants, sizes and options of two spaces agree; and if a configuration decides on one of these
-    `buffers`, the parameters, too."""
-    one, two = own.operation, other.operation
-    if (one.arrays, one.constants, one.options) != (two.arrays, two.constants, two.options):
-        return False
-    if [*one.sizes] != [*two.sizes]:
-        return False
-    return not own.varying & buffers or (own.parameters, own.derived) == (other.parameters, other.derived)
 
 
 def _is_varied(space: Space) -> bool:
