@@ -103,6 +103,16 @@ void run(cl_mem y, cl_mem x, int n) {{
 
 # By what a build or a host says: the kernels, the host's code, and lines of the draft.
 SAID = {
+    "a loop over the grid that ends after a fixed number of passes": (
+        "__kernel void f(__global float *y, int n) { int i = get_global_id(0), step = get_global_size(0);"
+        "for (int k = 0; k < EACH; k++, i += step) if (i < n) y[i] = 2; }", "",
+        ["grid: [ceil_div(n, block_size_x * EACH)]\n"],
+    ),
+    "a loop over the grid that may also end before": (
+        "__kernel void f(__global float *y, int n) { int i = get_global_id(0), step = get_global_size(0);"
+        "for (int k = 0; k < n; k++, i += step) { if (i >= n) break; y[i] = 2; } }", "",
+        ["# any number works with a grid-stride loop\n"],
+    ),
     "a macro that is a type": (
         "#define REAL double\n__kernel void f(__global REAL *y, int n, REAL a) { y[get_global_id(0)] = a; }", "",
         ["name: y, dtype: float64", "name: a, dtype: float64"],

@@ -25,6 +25,23 @@ PROGRAMS = {
          "name: y, dtype: float32, shape: [ny, nx], role: inout, fill: zeros}\n", "    - name: g\n",
          "grid: [ceil_div(nx, S), ceil_div(ny, S)]\n"],
     ),
+    "functions that only compute an index, test it, or name an element": (
+        "struct View { int rows, cols; };\n__device__ int cell(int r, int c, const View &v) { return r * v.cols + c; }"
+        "\n__device__ float &at(float *a, int r, int c, View v) { return a[r * v.cols + c]; }"
+        "\n__device__ bool outside(int r, int c, View v) { return r >= v.rows || c >= v.cols; }"
+        "\n__device__ int pitch(int n) { return n + k; }"
+        "\n__global__ void f(float *y, const float *x, const float *z, View v, int k) { int cols = v.cols;"
+        "int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;"
+        "if (outside(r, c, v)) return; at(y, r, c, v) = x[cell(r, cols - 1 - c, v)] + z[r * pitch(cols) + c]; }",
+        ["guess: z;", "name: y, dtype: float32, shape: [rows, cols], role: out}\n",
+         "name: x, dtype: float32, shape: [rows, cols], role: in}\n",
+         "grid: [ceil_div(cols, block_size_x), ceil_div(rows, block_size_y)]\n"],
+    ),
+    "a fixed number of elements, each a grid apart": (
+        "#define EACH 4\n__global__ void f(float *y, const float *x, int n) { int step = gridDim.x * blockDim.x;"
+        f"{INDEX} for (int k = 0; k < EACH; k++) if (i + k * step < n) y[i + k * step] = x[i + k * step]; }}",
+        ["grid: [ceil_div(n, block_size_x * EACH)]\n"],
+    ),
     "pointers that every thread moves once": (
         f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i * 3; y += i;"
         "y[0] = x[0] + x[1] + x[2]; }",

@@ -1,8 +1,9 @@
-"""Expands the macros in the tokens of a kernel, without a preprocessor.
+"""Expands the macros in the tokens of a kernel, without a preprocessor, and calls of functions that compute indices.
 
 Expanded are function-like macros, and object-like macros whose text is a string or contains a name:
 `ADD(&counts[b], 1)` becomes `atomicAdd(&counts[b], 1)`. Macros that are numbers are not expanded, because they may be
-knobs, except for the warp size. Macros with # or ##, and variadic ones, are not expanded either.
+knobs, except for the warp size. Macros with # or ##, and variadic ones, are not expanded either. Functions are expanded
+that only return a whole number or an element of an array: `at(y, x, width)` becomes `(y * width + x)`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tuner.classes import dataclass
 from tuner.space.sources.definitions import is_outside
 from tuner.space.sources.prototype import is_type_word
-from tuner.space.sources.tokens import matching, words
+from tuner.space.sources.tokens import definitions, matching, split, words
 
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^()\n]*\))?[ \t]+((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
@@ -26,25 +27,56 @@ _CONSTANT = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_WHOLE = {"bool", "int", "uint", "unsigned", "long", "ulong", "short", "size_t", "ptrdiff_t", "int32_t", "uint32_t"}
+_WHOLE |= {"int64_t", "uint64_t"}
+_CHANGES = re.compile(r"(?<![<>=!] )= (?!=)|\+ \+|- -|\{")
 _WARP = re.compile(r"(?i)(?:k_?)?(?:warp|wave(?:front)?)(?:_?(?:size|threads|width))?|(?:threads|lanes)_per_warp")
 MOST_WORDS, MOST_DEPTH = 50_000, 50  # above these limits, nothing is expanded
 
 
 @dataclass(frozen=True)
 class _Macro:
-    """A macro: its parameters (None if it is object-like) and its tokens. Variables hide a constant of their name."""
+    """A macro: its parameters (None if it is object-like) and its tokens. Variables hide a constant of their name. A
+    function has values as arguments, of which the `pointers` stand for arrays."""
 
     parameters: tuple[str, ...] | None
     words: tuple[str, ...]
     is_constant: bool = False
+    is_function: bool = False
+    pointers: frozenset[str] = frozenset()
+
+    @property
+    def reads(self) -> set[str]:
+        """The names in its tokens that are neither parameters nor members."""
+        pairs = zip(("", *self.words), self.words, strict=False)
+        return {word for ahead, word in pairs if ahead != "."} - {*(self.parameters or ())}
+
+    def applied(self, given: Sequence[Sequence[str]]) -> list[str]:
+        """Its tokens with these arguments; none for a function that does not get an array by its name."""
+        pairs = [*zip(self.parameters or (), given, strict=False)]
+        if not self.is_function:
+            values = dict(pairs)
+            return [word for each in self.words for word in values.get(each, [each])]
+        plain = {name: words for name, words in pairs if {*words[1::2]} <= {"."} and _NAME.fullmatch(words[0])}
+        if not self.pointers <= plain.keys():
+            return []
+        values = {name: plain.get(name) or (words if len(words) == 1 else ["(", *words, ")"]) for name, words in pairs}
+        before = zip(("", *self.words), self.words, strict=False)
+        return [word for ahead, each in before for word in (values.get(each, [each]) if ahead != "." else [each])]
 
 
-def expanded(body: Sequence[str], code: str, parameters: Collection[str] = ()) -> tuple[str, ...]:
+def expanded(
+    body: Sequence[str], code: str, parameters: Collection[str] = (), with_functions: bool = False
+) -> tuple[str, ...]:
     """The tokens of the `body` of a function with these parameters, with the macros and constants expanded that `code`
-    (without comments) defines."""
+    (without comments) defines, and with its functions if asked for."""
     macros = _macros(code)
-    local = (word for before, word in itertools.pairwise(body) if is_type_word(before) or before == "auto")
-    hidden = (name for name in {*parameters, *local} if name in macros and macros[name].is_constant)
+    local = {word for before, word in itertools.pairwise(body) if is_type_word(before) or before == "auto"}
+    hidden = {name for name in {*parameters, *local} if name in macros and macros[name].is_constant}
+    if with_functions:
+        functions, own = _functions(code), local.union(parameters)
+        hidden |= {name for name, each in functions.items() if own & each.reads}
+        macros = functions | macros
     found = _expanded(body, macros, tuple(hidden))
     return tuple(body) if found is None else tuple(found)
 
@@ -78,6 +110,23 @@ def _macros(code: str) -> dict[str, _Macro]:
     return found
 
 
+@functools.lru_cache(maxsize=8)
+def _functions(code: str) -> dict[str, _Macro]:
+    """The functions that only return a whole number or an element of an array, and whose names no others have."""
+    found, names = dict[str, _Macro](), list[str]()
+    for before, name, inner, _, body in definitions(words(code)):
+        names.append(name)
+        lists = split(inner)
+        parameters = tuple(next((word for word in reversed(each) if _NAME.fullmatch(word)), "") for each in lists)
+        pointers = frozenset(each for each, given in zip(parameters, lists, strict=True) if "*" in given)
+        is_element = body[2:3] == ("[",) and body[1] in pointers and matching(body, 2) == len(body) - 2
+        is_only = body[:1] == ("return",) and body.index(";") == len(body) - 1 and not _CHANGES.search(" ".join(body))
+        if is_only and "template" not in before and (is_element or not _WHOLE.isdisjoint(before)):
+            value = body[1:-1] if is_element else ("(", *body[1:-1], ")")
+            found[name] = _Macro(parameters, value, is_function=True, pointers=pointers)
+    return {name: each for name, each in found.items() if names.count(name) == 1}
+
+
 def _is_expandable(name: str, text: Sequence[str]) -> bool:
     """Whether an object-like macro is expanded: it is not if its text is a number (except the warp size) or a type."""
     if len(text) == 1 and text[0].isdecimal():
@@ -102,8 +151,11 @@ def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[s
             if len(given) != len(macro.parameters) and (macro.parameters or given != [[]]):
                 found.append(name)
                 continue
-            at, values = end + 1, dict(zip(macro.parameters, given, strict=False))
-            text = [word for each in text for word in values.get(each, [each])]
+            text = macro.applied(given)
+            if macro.is_function and (not text or found[-1:] in (["."], ["::"])):
+                found.append(name)
+                continue
+            at = end + 1
         more = _expanded(text, macros, (*hidden, name))
         if more is None or len(found) + len(more) > MOST_WORDS:
             return None

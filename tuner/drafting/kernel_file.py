@@ -291,7 +291,8 @@ class KernelFile:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
         types = self.types
-        body = _without_arrows(expanded(step.body, self.text, [p.name for p in step.parameters or ()]), step)
+        names = [p.name for p in step.parameters or ()]
+        body = _without_arrows(expanded(step.body, self.text, names, with_functions=True), step)
         if step.parameters is None and (plain := self._of_defaults.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # conditions on macros of the text are in its list
         elif "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:

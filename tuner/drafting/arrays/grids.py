@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.drafting.arrays.indices import AXES, Indices
-from tuner.drafting.polynomials import Monomial, Polynomial, bare
+from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times, written
 
 if TYPE_CHECKING:
     from tuner.drafting.arrays.shapes import Shapes
@@ -46,7 +46,7 @@ class Grids:
         steps = {
             name for _, steps in self._shapes.indices[step].loops.values() for p in steps for each in p for name in each
         }
-        return any(steps & {f"gridDim.{AXES[axis]}", f"get_global_size ( {axis} )"} for axis in axes)
+        return any(f"gridDim.{AXES[axis]}" in steps for axis in axes)
 
     def of_blocks(self, step: int, axis: int) -> list[str]:
         """The arrays that depend on the number of blocks beside a grid-stride loop along an axis.
@@ -119,9 +119,11 @@ class Grids:
                 return None
             more = max(0, -polynomial.get((), 0))  # i - 1 < n means i < n + 1
             extent = _product([*map(self._shapes.number, extents)]) + f" + {more}" * (more > 0)
-            polynomial = self._loop_start(indices, polynomial)
+            if all(factor < 0 for factor in polynomial.values()):
+                polynomial = times(polynomial, {(): -1})  # from behind, as in x[n - 1 - i]
+            polynomial, passes = _without_passes(indices, self._loop_start(indices, polynomial), axis)
             if bare(polynomial) == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
-                found.add(blocks := f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
+                found.add(blocks := f"ceil_div({extent}, {_product([threads[f'blockDim.{axis}'], *passes])})")
                 guarded.update([blocks] if tuple(extents) in indices.guards else [])
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
             others = [name for p, _ in steps for name in p if name != f"blockIdx.{axis}"]
@@ -133,7 +135,7 @@ class Grids:
             factors += [str(steps[0][1])] if steps[0][1] != 1 else []
             if not factors and (f"threadIdx.{axis}",) in polynomial:
                 return None  # blocks of many threads overlap
-            tiles = _product(factors)
+            tiles = _product([*factors, *passes])
             found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
         if len(found) > 1 and len(guarded) == 1:
             return guarded.pop()
@@ -160,8 +162,7 @@ class Grids:
         (only, *more) = [*bare(polynomial)] or [()]
         start, steps = indices.loops.get(only[0], ({}, [])) if len(only) == 1 and not more else ({}, [])
         within = (
-            name.startswith(("blockDim.", "gridDim.", "get_global_size"))
-            or (name.isidentifier() and name not in self._shapes.sizes)
+            name.startswith(("blockDim.", "gridDim.")) or (name.isidentifier() and name not in self._shapes.sizes)
             for step in steps
             for product in step
             for name in product
@@ -169,6 +170,24 @@ class Grids:
         if not start or not all(within):
             return polynomial
         return {} if any(_is_of_blocks(start, step) for step in steps) else start
+
+
+def _without_passes(indices: Indices, polynomial: Polynomial, axis: str) -> tuple[Polynomial, list[str]]:
+    """An index without `k * gridDim.x * blockDim.x`, by which a loop steps over the grid a fixed number of times, and
+    this number, if there is such a term."""
+    grid = f"gridDim.{axis}"
+    for product, factor in polynomial.items():
+        counters = [name for name in product if name in indices.lasts]
+        if product.count(grid) == 1 == len(counters):
+            rest = Counter(product) - Counter((grid, *counters))
+            strides = [
+                (*rest.elements(), f"blockIdx.{axis}"),
+                (*(rest - Counter([f"blockDim.{axis}"])).elements(), f"globalIdx.{axis}"),
+            ]
+            if any(polynomial.get(tuple(sorted(each))) == factor for each in strides):
+                left = {other: number for other, number in polynomial.items() if other != product}
+                return left, [written(added(indices.lasts[counters[0]], {(): 1}))]
+    return polynomial, []
 
 
 def _product(factors: Sequence[str]) -> str:
@@ -186,6 +205,6 @@ def _is_of_blocks(start: Polynomial, step: Polynomial) -> bool:
             ((names, number),) = step.items()
             is_multiple = not Counter(rest) - Counter(names) and number % factor == 0
             others = [*(Counter(names) - Counter(rest)).elements()]
-            is_grid = any(name.startswith(("gridDim.", "get_global_size")) for name in names)
+            is_grid = any(name.startswith("gridDim.") for name in names)
             return is_multiple and not is_grid and (bool(others) or number > factor)
     return False

@@ -29,6 +29,7 @@ _OPENCL = {
     "get_local_size": "blockDim",
     "get_num_groups": "gridDim",
     "get_global_id": "globalIdx",
+    "get_global_size": "blockDim gridDim",
 }
 MOST_DEPTH = 30  # nested brackets and names; an expression beyond is one atom
 
@@ -117,7 +118,7 @@ class Indices:
         words = " ".join(self._body)
         found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
         calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
-        found |= {f"{_OPENCL[name]} . {AXES[int(axis)]}" for name, axis in calls if name in _OPENCL}
+        found |= {f"{each} . {AXES[int(axis)]}" for name, axis in calls for each in _OPENCL.get(name, "").split()}
         return {name.replace(" ", "") for name in found}
 
     def named(self, name: str, depth: int) -> Polynomial:
@@ -142,9 +143,10 @@ class Indices:
         if function.rpartition("::")[2] in _CLAMPS:
             parts = [self.polynomial(each, depth) for each in split_arguments(arguments)]
             return self._clamped(function.rpartition("::")[2], parts)
-        if function not in _OPENCL or len(arguments) != 1 or arguments[0] not in "012":
+        names = _OPENCL.get(function, "").split()
+        if not names or len(arguments) != 1 or arguments[0] not in "012":
             return None
-        return atom(f"{_OPENCL[function]}.{AXES[int(arguments[0])]}")
+        return {tuple(f"{name}.{AXES[int(arguments[0])]}" for name in names): 1}
 
     def _clamped(self, function: str, parts: Sequence[Polynomial]) -> Polynomial | None:
         """An atom for a minimum, a maximum or a clamped number, whose limits it notes."""

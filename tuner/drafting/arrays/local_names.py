@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.drafting.arrays import loops
 from tuner.space.sources.tokens import matching
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_OF_GRID = {"gridDim", "get_global_size", "get_num_groups"}
 _CHANGE = re.compile(r"[-+*/%&|^]=|--|\+\+|<<=|>>=")
 
 
@@ -28,7 +29,7 @@ class LocalNames:
 
     def _values(self) -> Iterator[tuple[str, Sequence[str]]]:
         body, found, changed = self._body, dict[str, list[Sequence[str]]](), set[str]()
-        steps, repeated = dict[str, list[Sequence[str]]](), loops.repeated(body)
+        steps, repeated, places = dict[str, list[Sequence[str]]](), loops.repeated(body), dict[str, int]()
         for position, word in enumerate(body):
             if not _NAME.fullmatch(word) or is_member(body, position) or self._is_store(position):
                 continue
@@ -37,6 +38,7 @@ class LocalNames:
                 found.setdefault(word, []).append(self._assigned(position + 2))
             elif (after in ("+=", "++") or before == "++") and repeated[position]:
                 steps.setdefault(word, []).append(self._assigned(position + 3) if after == "+=" else ("1",))
+                places.setdefault(word, position)
             elif _CHANGE.fullmatch(after + "=" * self._is_shifted(position)) or before in ("--", "++"):
                 changed.add(word)
                 if "+" in after[:1] + before[:1]:
@@ -46,10 +48,21 @@ class LocalNames:
                 if any((each[0], each[1:2]) != (name, ("+",)) for each in more):
                     self.unsteady.add(name)
                 continue
-            if name in steps:
+            if name in steps and (pass_ := self._pass(name, steps[name], places[name], found)):
+                yield name, ("(", *words, ")", "+", pass_, "*", "(", *steps[name][0], ")")
+            elif name in steps:
                 self.loops[name] = words, list(dict.fromkeys(map(tuple, steps[name])))
             elif not more and name not in words[:1]:
                 yield name, words
+
+    def _pass(
+        self, name: str, steps: Sequence[Sequence[str]], at: int, found: Mapping[str, list[Sequence[str]]]
+    ) -> str:
+        """What counts the passes of the loop in which a name steps over the grid, if not the name itself ends it."""
+        words = steps[0] if len(steps) == 1 else ()
+        words = found.get(words[0], [words])[0] if len(words) == 1 else words
+        counter = "" if _OF_GRID.isdisjoint(words) else loops.counter(self._body, at)
+        return counter if counter != name else ""
 
     def is_defined_again(self, name: str) -> bool:
         """Whether a name is declared and assigned several times."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tuner.space.sources.tokens import matching
 
+_COUNTS = re.compile(r"(?:\w+ )*(\w+) = 0 (?:, [^;]*)?; \1 < (?!=)[^;&|]* ; (?:[^;]* , )?(?:\1 \+ \+|\+ \+ \1)(?: ,|$)")
+_LEAVES = {"break", "return", "goto"}
 _WITH_CONDITION = ("for", "while", "if", "switch")
 
 
@@ -23,6 +26,18 @@ def repeated(body: Sequence[str]) -> list[bool]:
             continue
         found[first : end + 1] = [True] * (min(end + 1, len(body)) - first)
     return found
+
+
+def counter(body: Sequence[str], at: int) -> str:
+    """The variable that the innermost loop around a position counts from 0 by 1 to a limit, if nothing else ends it."""
+    for first in range(at, -1, -1):
+        end = _end(body, first) if body[first] in ("for", "while", "do") else 0
+        if end < at:
+            continue
+        head = body[first + 2 : matching(body, first + 1)] if body[first] == "for" else ()
+        match = _COUNTS.match(" ".join(head))
+        return match[1] if match and _LEAVES.isdisjoint(body[first:end]) else ""
+    return ""
 
 
 def _end(body: Sequence[str], at: int) -> int:
