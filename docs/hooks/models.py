@@ -6,7 +6,7 @@
     python docs/hooks/models.py --ask cuda --only-ask     writes no models: another machine can, with --all
 
 A model is trained on the times of a device in a family's tables; half a minute each. It needs what cuBLASLt's
-heuristics say at the measured sizes, which `--ask` writes to results/FAMILY/DEVICE.tiles. Without these, a model
+heuristics say at the measured sizes, which `--ask` writes to results/FAMILY/CHIP.tiles. Without these, a model
 predicts the library's times from the sizes alone.
 """
 
@@ -92,8 +92,10 @@ class Model(NamedTuple):
         """Ask the library, if a device is given, then train the model and write its file if it `trains`."""
         start = time.perf_counter()
         if ask is not None:
-            sizes = sorted(FamilyTable(self.family.spaces, self.device, self.scope, True, RESULTS).sizes)
-            path = self.path.with_suffix(library_answers.SUFFIX)
+            path = library_answers.path_of(self.queries, RESULTS)
+            assert path is not None
+            own = FamilyTable(self.family.spaces, self.device, self.scope, True, RESULTS).sizes
+            sizes = sorted(own | library_answers.read(path).tiles.keys())  # these may be of a device with the same chip
             count = library_answers.ask(self.queries, sizes, ask, cublas_tiles.version(), path)
             seconds = time.perf_counter() - start
             print(f"{path.relative_to(ROOT)}: {count} of {len(sizes)} sizes, {seconds:.1f} s")

@@ -1,6 +1,7 @@
 """What the vendor library's heuristics said: how it tiles the products at the sizes of the time tables.
 
-`results/FAMILY/DEVICE.tiles` has the answers of one version of the library. To train a time model takes one answer for
+`results/FAMILY/CHIP.tiles` has the answers of one version of the library. They stand for all GPUs of one chip, that is,
+of the same architecture and number of multiprocessors, such as `sm_90a_132`. To train a time model takes one answer for
 each size at which the library was measured; with the file, it takes no device. A prediction asks the library that is
 installed, once for each new size.
 """
@@ -33,9 +34,8 @@ class Answers(NamedTuple):
 
 
 def path_of(queries: Sequence[Query], root: Path | None = None) -> Path | None:
-    """The file of these kernels' operation on the queries' device; None if they are not of one folder."""
-    model = model_files.shipped_path(queries, root)
-    return None if model is None else model.with_suffix(SUFFIX)
+    """The file of these kernels' operation on the queries' chip; None if they are not of one folder."""
+    return model_files.shipped_path(queries, root, SUFFIX, of_chip=True)
 
 
 def read(path: Path | None) -> Answers:

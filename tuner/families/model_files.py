@@ -90,18 +90,20 @@ def digest_of(record: Record) -> str:
     return paths.digest(record.key, record.date, repr(record.time_ms))[:NAMED]
 
 
-def shipped_path(queries: Sequence[Query], root: Path | None = None) -> Path | None:
+def shipped_path(
+    queries: Sequence[Query], root: Path | None = None, suffix: str = SUFFIX, of_chip: bool = False
+) -> Path | None:
     """The file of the model that ships for these kernels, which are of one folder; None if they are not.
 
-    `root` replaces the folder of shipped results.
+    `root` replaces the folder of shipped results. `of_chip`: whether the file is of the device's chip.
     """
     folders = {query.space.name.rpartition("/")[0] for query in queries}
     if len(folders) != 1 or "" in folders or queries[0].space.name.startswith("/"):
         return None
     query = queries[0]
     types = "".join(f"-{each}" for each in dict.fromkeys(query.scope.types.values()))
-    name = re.sub(r"[^\w.]+", "_", query.device)
-    return (root or paths.shipped("results")) / folders.pop() / f"{name}{types}{SUFFIX}"
+    name = f"{query.architecture}_{query.units}" if of_chip else re.sub(r"[^\w.]+", "_", query.device)
+    return (root or paths.shipped("results")) / folders.pop() / f"{name}{types}{suffix}"
 
 
 def cached_path(queries: Sequence[Query], units: int) -> Path:

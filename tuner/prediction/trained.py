@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from tuner.prediction.grid_table import GridTable
     from tuner.prediction.grids import Sizes
 
-FORMAT, VERSION = "tuner model", 2
-LEVELS = 65535  # to which features and weights are rounded in a file, over the range of their column
-ROUNDED = ("own", "weights")
+FORMAT, VERSION = "tuner model", 3
+# The levels to which a file rounds features and weights, over the range of their column. The weights of many sizes are
+# added up: with 4,095 levels, the library's predicted times were up to 2 % shorter.
+LEVELS = {"own": 4095, "weights": 65535}
+ERROR_BITS = 7  # of a squared error as float16 that a file leaves out: it is at most 6 % off, and takes one byte
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,19 @@ class Trained:
     def to_bytes(self, about: Mapping[str, Any]) -> bytes:
         """The bytes of a file. `about` is what the file says of the model besides, as JSON can hold it."""
         used, rows = np.unique(self.learnt.sizes, return_inverse=True)
-        learnt = self.learnt._replace(sizes=rows.astype(np.uint16), shared=self.learnt.shared[used].astype(np.float32))
+        sizes = np.array([self.sizes[row] for row in used], np.int64).reshape(len(used), -1)
         arrays, ranges = dict[str, np.ndarray[Any, Any]](), dict[str, Any]()
-        for name, array in learnt._asdict().items():
-            if name in ROUNDED:
-                arrays[name], ranges[name] = _rounded(array)
-            else:
-                arrays[name] = array.astype(np.float16) if name == "errors" else array
-        sizes = [self.sizes[row] for row in used]
-        arrays["of_sizes"] = np.array(sizes, np.int64).reshape(len(sizes), -1)
+        for name, array in self.learnt._asdict().items():
+            arrays[name] = array
+            if name in LEVELS:
+                arrays[name], ranges[name] = _rounded(array, LEVELS[name])
+        # The first columns are the logarithms of the sizes. The values of one column compress well side by side.
+        arrays["shared"] = self.learnt.shared[used, sizes.shape[1] :].astype(np.float32).T
+        arrays["sizes"] = np.diff(rows.astype(np.uint16), prepend=np.uint16(0))
+        arrays["factors"] = self.learnt.factors.astype(np.float32)
+        of_errors = self.learnt.errors.astype(np.float16).view(np.uint16) + (1 << ERROR_BITS - 1)
+        arrays["errors"] = (of_errors >> ERROR_BITS).astype(np.uint8)
+        arrays["of_sizes"] = sizes.T
         header = {
             **about,
             "kernels_of_entries": [kernel for kernel, _ in self.entries],
@@ -114,17 +120,20 @@ class Trained:
 
         header, arrays = file.header, file.arrays(0)
         try:
-            for name in ROUNDED:
+            for name in LEVELS:
                 low, step = (np.array(each, np.float32) for each in header["ranges"][name])
                 arrays[name] = arrays[name] * step + low
-            arrays["errors"] = arrays["errors"].astype(np.float32)
-            learnt = Learnt(*(arrays[field] for field in Learnt._fields))
+            of_errors = arrays["errors"].astype(np.uint16) << ERROR_BITS
+            arrays["errors"] = of_errors.view(np.float16).astype(np.float32)
+            sizes = arrays.pop("of_sizes").T
+            arrays["shared"] = np.concatenate([np.log(sizes), arrays["shared"].T], axis=1, dtype=np.float32)
+            arrays["sizes"] = arrays["sizes"].cumsum(dtype=np.uint16).astype(np.intp)
             return Trained(
                 tuple(zip(header["kernels_of_entries"], header["configs"], strict=True)),
                 GridTable.from_json(header),
                 header["routines"],
-                tuple(map(tuple, arrays["of_sizes"].tolist())),
-                learnt._replace(sizes=learnt.sizes.astype(np.intp)),
+                tuple(map(tuple, sizes.tolist())),
+                Learnt(*(arrays[field] for field in Learnt._fields)),
                 int(header["units"]),
                 int(header["cache"]),
             )
@@ -132,9 +141,9 @@ class Trained:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
-def _rounded(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Any]:
-    """An array in LEVELS steps between the least and the largest value of each column, and the least and the step."""
+def _rounded(array: np.ndarray[Any, Any], levels: int) -> tuple[np.ndarray[Any, Any], Any]:
+    """An array in `levels` steps between the least and the largest value of each column, and the least and the step."""
     low = array.min(axis=0, initial=np.inf) if len(array) else np.zeros(array.shape[1:])
-    step = (array.max(axis=0, initial=-np.inf) - low) / LEVELS if len(array) else np.ones(array.shape[1:])
+    step = (array.max(axis=0, initial=-np.inf) - low) / levels if len(array) else np.ones(array.shape[1:])
     step = np.where(step > 0, step, 1.0)
     return np.round((array - low) / step).astype(np.uint16), [low.tolist(), step.tolist()]
