@@ -16,7 +16,7 @@ from tuner.devices.base import Device
 from tuner.errors import DeviceError, TunerError
 from tuner.measure.answers import formulas
 from tuner.measure.answers.formula_nodes import Input, NoFormula, Operands, Stored
-from tuner.measure.answers.placing import Placed, Placer
+from tuner.measure.answers.placing import Formula, Placed, Placer
 from tuner.measure.answers.stored_nodes import Cumulated, Fold, Partial, Reduced, StoredProduct
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements
@@ -107,7 +107,7 @@ class _Computation:
         operands = Operands()
         text, sample = node.text("i", operands), _sample(node.size)
         expected = node.at(sample, self._values)
-        self._placer.evaluate(text, self._arrays(operands), operands.numbers, memory, dtype)
+        self._placer.evaluate(self._formula(text, operands), memory, dtype)
         self._placer.compare(self._placer.doubles(memory, sample, dtype), expected, np.zeros(len(sample)))
 
     def _stored(self, node: Input | Stored) -> Buffer:
@@ -126,8 +126,8 @@ class _Computation:
         assert isinstance(node, Stored)
         return self._placer.doubles(self._stored(node), index.reshape(-1)).reshape(index.shape)
 
-    def _arrays(self, operands: Operands) -> list[tuple[Buffer, DType]]:
-        return [(self._stored(array), array.dtype) for array in operands.arrays]
+    def _formula(self, text: str, operands: Operands) -> Formula:
+        return Formula(text, [(self._stored(array), array.dtype) for array in operands.arrays], operands.numbers)
 
     def _evaluate(self, node: Node, memory: Buffer) -> None:
         """Compute each element by a formula."""
@@ -138,8 +138,8 @@ class _Computation:
                 self.compute(array, memory)  # a large product needs no other memory than the answer's
                 self._memory[array] = memory
                 break
-        arrays, expected = self._arrays(operands), node.at(sample, self._values)
-        self._placer.evaluate(text, arrays, operands.numbers, memory)
+        formula, expected = self._formula(text, operands), node.at(sample, self._values)
+        self._placer.evaluate(formula, memory)
         self._memory = {array: held for array, held in self._memory.items() if held is not memory}
         self._placer.compare(self._placer.doubles(memory, sample), expected, np.abs(expected))
 
@@ -164,7 +164,7 @@ class _Computation:
         text = fold.term("o", "k", operands)
         step = 1 if self._placer.device.on_processor else chunks  # each core of a processor reads on in its part
         extents = chunks, length, step, fold.extent
-        self._placer.fold(fold.kind, text, self._arrays(operands), operands.numbers, extents, memory)
+        self._placer.fold(fold.kind, self._formula(text, operands), extents, memory)
         sample = _sample(fold.size * chunks)
         output, chunk = np.divmod(sample, chunks)
         number = chunk[:, None] * (length if step == 1 else 1) + np.arange(length) * step
@@ -190,7 +190,7 @@ class _Computation:
         operands = Operands()
         text = array.text("i", operands)
         starts = self._placer.device.upload(before)
-        self._placer.cumulate(text, self._arrays(operands), operands.numbers, starts, node.CHUNK, memory)
+        self._placer.cumulate(self._formula(text, operands), starts, node.CHUNK, memory)
         sample = _sample(node.size)
         chunk, last = np.divmod(sample, node.CHUNK)
         number = np.minimum(sample[:, None], chunk[:, None] * node.CHUNK + np.arange(node.CHUNK))

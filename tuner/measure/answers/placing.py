@@ -6,7 +6,7 @@ The device draws random elements itself if it can; all others are copied in part
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,24 @@ _PER_THREAD = 4  # elements
 _MASK = (1 << 64) - 1
 CLOSE = 1e-12  # relative tolerance of elements that host and device compute by the same operations
 _DOUBLE = DTYPES["float64"]
+
+
+class Formula(NamedTuple):
+    """The C text of a number, which may use the arrays a0, a1, ... and the scalars s0, s1, ..."""
+
+    text: str
+    arrays: Sequence[tuple[Buffer, DType]]
+    scalars: Sequence[float] = ()
+
+    @property
+    def macros(self) -> str:
+        """The macros of `elements.cu` for the formula."""
+        return formula_macros(self.text, [dtype for _, dtype in self.arrays], len(self.scalars))
+
+    @property
+    def arguments(self) -> list[object]:
+        """The arguments that a kernel takes for it."""
+        return [*(array.handle for array, _ in self.arrays), *map(np.float64, self.scalars)]
 
 
 class Placer:
@@ -79,66 +97,39 @@ class Placer:
     def doubles(self, memory: Buffer, index: Array, dtype: DType = _DOUBLE) -> Array:
         """The elements of a type in `memory` at a few indices, as doubles."""
         indices, gathered = self.device.upload(index.astype(np.int64)), self.device.allocate(8 * index.size, guard=0)
-        self.evaluate(value_text(dtype, "a0[a1[i]]"), [(memory, dtype), (indices, DTYPES["int64"])], [], gathered)
+        both = [(memory, dtype), (indices, DTYPES["int64"])]
+        self.evaluate(Formula(value_text(dtype, "a0[a1[i]]"), both), gathered)
         return self._read(gathered, np.empty(index.size))
 
-    def evaluate(
-        self,
-        formula: str,
-        arrays: Sequence[tuple[Buffer, DType]],
-        scalars: Sequence[float],
-        memory: Buffer,
-        dtype: DType = _DOUBLE,
-    ) -> None:
-        """Fill `memory` with the value of a C formula for each element i, as doubles, or as integers of `dtype`.
+    def evaluate(self, formula: Formula, memory: Buffer, dtype: DType = _DOUBLE) -> None:
+        """Fill `memory` with the value of a formula for each element i, as doubles, or as integers of `dtype`.
 
-        The formula may use the arrays a0, a1, ... and the scalars s0, s1, ... `memory` may be one of the arrays.
+        `memory` may be one of the formula's arrays.
         """
-        text = formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
-        if dtype.is_exact:
-            text = f"#define WHOLE {STORED[dtype.itemsize]}\n{text}"
+        whole = f"#define WHOLE {STORED[dtype.itemsize]}\n" if dtype.is_exact else ""
         count = memory.nbytes // dtype.itemsize
-        arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
-        self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text))
+        arguments = [memory.handle, np.int64(count), *formula.arguments]
+        self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, whole + formula.macros))
 
-    def fold(
-        self,
-        kind: str,
-        formula: str,
-        arrays: Sequence[tuple[Buffer, DType]],
-        scalars: Sequence[float],
-        extents: tuple[int, int, int, int],
-        memory: Buffer,
-    ) -> None:
-        """Fill `memory` with doubles, each of which combines terms: the values of a C formula for element o, term k.
+    def fold(self, kind: str, formula: Formula, extents: tuple[int, int, int, int], memory: Buffer) -> None:
+        """Fill `memory` with doubles, each of which combines terms: the values of a formula for element o, term k.
 
         kind: "sum", "max" or "min".
         extents: the parts into which the terms of an element are divided, the terms of a part, their distance (1, or
             the number of parts), and all terms of the element.
         """
-        text = f"#define {kind.upper()}\n" + formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
         count = memory.nbytes // 8
-        arguments = [*map(np.int64, (count, *extents)), *(a.handle for a, _ in arrays), *map(np.float64, scalars)]
-        self.run(self._kernels.bind("fold", count, [memory.handle, *arguments], text))
+        arguments = [memory.handle, *map(np.int64, (count, *extents)), *formula.arguments]
+        self.run(self._kernels.bind("fold", count, arguments, f"#define {kind.upper()}\n{formula.macros}"))
 
-    def cumulate(
-        self,
-        formula: str,
-        arrays: Sequence[tuple[Buffer, DType]],
-        scalars: Sequence[float],
-        before: Buffer,
-        length: int,
-        memory: Buffer,
-    ) -> None:
-        """Fill `memory` with the running sums of a C formula's values for each element i.
+    def cumulate(self, formula: Formula, before: Buffer, length: int, memory: Buffer) -> None:
+        """Fill `memory` with the running sums of a formula's values for each element i.
 
         `before` has the sum of the elements that precede each `length` of them.
         """
-        text = "#define RUNNING\n" + formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
         count = memory.nbytes // 8
-        given = [memory.handle, np.int64(count), before.handle, np.int64(length)]
-        arguments = [*given, *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
-        self.run(self._kernels.bind("cumulate", -(-count // length), arguments, text))
+        arguments = [memory.handle, np.int64(count), before.handle, np.int64(length), *formula.arguments]
+        self.run(self._kernels.bind("cumulate", -(-count // length), arguments, f"#define RUNNING\n{formula.macros}"))
 
     def multiply(self, left: Buffer, right: Buffer, sizes: tuple[int, int, int], memory: Buffer) -> None:
         """Fill `memory` with the product of two row-major matrices of doubles, or of two batches of matrices.

@@ -14,6 +14,7 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import Program, build
 from tuner.errors import DeviceError, WrongResult
+from tuner.measure.answers.placing import Formula
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.measure.images import Images
 from tuner.measure.kernels.element_text import STORED, value_text
@@ -84,7 +85,7 @@ class ReferenceLaunch:
         argument, buffer = self._arrays[name]
         element = dtype(argument, self._scope)
         text = "a0[i]" if element.is_exact else value_text(element, "a0[i]")
-        self._placer.evaluate(text, [(buffer, element)], [], memory, element if element.is_exact else DOUBLE)
+        self._placer.evaluate(Formula(text, [(buffer, element)]), memory, element if element.is_exact else DOUBLE)
 
     def _counts(self, argument: Argument, buffer: Buffer, poison: int) -> bool:
         """Whether any element of a write-only output holds the poison."""
@@ -95,8 +96,9 @@ class ReferenceLaunch:
         chunks = min(_CHUNKS, size)
         length = -(-size // chunks)
         sums = self._device.allocate(DOUBLE.itemsize * chunks, guard=0)
-        formula = f"(a0[k] == ({STORED[element.itemsize]})0x{bytes([poison] * element.itemsize).hex()}ul ? 1.0 : 0.0)"
-        self._placer.fold("sum", formula, [(buffer, element)], [], (chunks, length, chunks, size), sums)
+        text = f"(a0[k] == ({STORED[element.itemsize]})0x{bytes([poison] * element.itemsize).hex()}ul ? 1.0 : 0.0)"
+        formula = Formula(text, [(buffer, element)])
+        self._placer.fold("sum", formula, (chunks, length, chunks, size), sums)
         counts = np.empty(chunks)
         self._device.read(sums.handle, counts)
         return bool(counts.any())
