@@ -6,7 +6,7 @@ import functools
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tuner.errors import EnvironmentTrouble, RequestError
@@ -238,6 +238,16 @@ def check_writable(folder: Path) -> None:
     make(folder, shared=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
+
+
+@contextlib.contextmanager
+def writing(file: Path | str, next_step: str = "name another folder with --results") -> Iterator[None]:
+    """The context in which `file` is written, which a message may call by its option. Raises RequestError for an
+    OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise RequestError(f"{shown(file)}: cannot be written: {error.strerror}; {next_step}") from None
 
 
 def _link_target(path: Path) -> Path:

@@ -168,12 +168,8 @@ def storage_option(help_: str) -> Option:
 
 def check_folder(option: str, folder: Path) -> None:
     """Create `folder`. Raises RequestError if it is not writable: now, rather than after hours of measuring."""
-    try:
+    with paths.writing(f"{option} {folder}", "name another folder"):
         paths.check_writable(folder)
-    except OSError as error:
-        raise RequestError(
-            f"{option} {shown(folder)}: cannot be written: {error.strerror}; name another folder"
-        ) from None
 
 
 def check_file(option: str, file: Path) -> None:
@@ -181,7 +177,7 @@ def check_file(option: str, file: Path) -> None:
 
     Its folder must exist, since a missing one may be mistyped.
     """
-    try:
+    with paths.writing(f"{option} {file}", "name another place"):
         if not os.path.isdir(file.parent):
             folder = shown(file.parent)
             raise RequestError(f"{option} {shown(file)}: there is no folder {folder}; make it, or name another")
@@ -190,8 +186,6 @@ def check_file(option: str, file: Path) -> None:
         if file.is_dir():
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         paths.check_writable(file.parent)
-    except OSError as error:
-        raise RequestError(f"{option} {shown(file)}: cannot be written: {error.strerror}; name another place") from None
 
 
 def figure_option(help_: str) -> Option:
@@ -201,10 +195,8 @@ def figure_option(help_: str) -> Option:
 
 def write_figure(file: Path, data: bytes) -> None:
     """Write a page or picture. Raises RequestError if that is not possible."""
-    try:
+    with paths.writing(f"--output {file}", "name another place"):
         paths.replace(file, data)
-    except OSError as error:
-        raise RequestError(f"--output {shown(file)}: cannot be written: {error.strerror}; name another place") from None
 
 
 @dataclass(frozen=True)

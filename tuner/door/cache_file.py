@@ -64,11 +64,8 @@ class CacheFile:
 
     def add(self, row: Row) -> None:
         """Write a row at once, as Kernel Tuner does: what is measured outlives this process. Raises RequestError."""
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(_line((self._key(row), row)))
-        except OSError as error:
-            raise self._unwritten(error) from None
+        with self._writing(), self.path.open("a", encoding="utf-8") as file:
+            file.write(_line((self._key(row), row)))
 
     def end(self, rows: Sequence[Row], objective: Sequence[str]) -> None:
         """Write these rows, with those that the file had, as whole JSON. Raises RequestError as `begin` does."""
@@ -84,13 +81,11 @@ class CacheFile:
         return json.dumps({**self._header(objective), "cache": {}}, cls=util.NpEncoder, indent="").removesuffix(END)
 
     def _replace(self, text: str) -> None:
-        try:
+        with self._writing():
             paths.replace(self.path, text.encode("utf-8"))
-        except OSError as error:
-            raise self._unwritten(error) from None
 
-    def _unwritten(self, error: OSError) -> RequestError:
-        return RequestError(f"cache {self.path}: cannot be written: {error.strerror}; name another file")
+    def _writing(self) -> contextlib.AbstractContextManager[None]:
+        return paths.writing(f"cache {self.path}", "name another file")
 
     def _header(self, objective: Sequence[str] | None) -> dict[str, Any]:
         problem = "callable" if callable(self._call.problem_size) else self._call.problem_size

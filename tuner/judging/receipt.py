@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner import paths
 from tuner.errors import RequestError
 from tuner.judging.evaluation import FORMAT, Request, evaluated
 from tuner.judging.verdict import CandidateVerdict
@@ -24,12 +25,8 @@ _FACTS = ("verdict", "compiles", "launches", "right", "bits_repeat", "trusted_co
 
 def write(file: Path, judged: Verdicts) -> None:
     """Write the receipt of a judgement. Raises RequestError."""
-    try:
+    with paths.writing(f"--receipt {file}", "name another place"):
         file.write_text(json.dumps(judged.receipt, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RequestError(
-            f"--receipt {shown(file)}: cannot be written: {error.strerror}; name another place"
-        ) from None
 
 
 def read(file: Path) -> dict[str, Any]:

@@ -127,10 +127,8 @@ def freeze(path: str | Path) -> None:
         for key, (space, candidate) in sorted(_seen.items())
     }
     text = json.dumps({"format": FORMAT, "version": VERSION, "choices": choices}, indent=1)
-    try:
+    with paths.writing(f"freeze({quoted(str(path))})", "name another file"):
         paths.replace(Path(path), f"{text}\n".encode())
-    except OSError as error:
-        raise RequestError(f"freeze({quoted(str(path))}): cannot be written: {error.strerror}") from None
 
 
 def choice(look_up: LookUp) -> FrozenChoice | None:

@@ -53,10 +53,8 @@ class StoredCeilings:
         """Raise RequestError if `save` could not write. Call this before measuring."""
         path = self._paths[0]
         _entries(path)
-        try:
+        with paths.writing(path):
             paths.check_writable(path.parent)
-        except OSError as error:
-            raise _unwritable(path, error) from None
 
     def save(self, ceilings: Ceilings) -> Path:
         """Write `ceilings`, replacing those with the same key, and return the file.
@@ -81,15 +79,13 @@ class StoredCeilings:
 
     def _write(self, ceilings: Sequence[Ceilings]) -> Path:
         path, keys = self._paths[0], {one.key for one in ceilings}
-        try:
+        with paths.writing(path):
             paths.make(path.parent, shared=True)
             with locks.held(path):
                 others = [entry for entry in _entries(path) if _key(entry) not in keys]
                 entries = [*(one.to_json() for one in ceilings), *others]
                 document = {"format": FORMAT, "version": VERSION, "devices": entries}
                 paths.replace(path, (json.dumps(document, indent=1) + "\n").encode())
-        except OSError as error:
-            raise _unwritable(path, error) from None
         return path
 
 
@@ -136,8 +132,3 @@ def _key(entry: Any) -> tuple[str, str, str] | None:
         return Ceilings.from_json(entry).key
     except ValueError:
         return None
-
-
-def _unwritable(path: Path, error: OSError) -> RequestError:
-    reason = error.strerror
-    return RequestError(f"{shown(path)}: cannot be written: {reason}; name another folder with --results")

@@ -114,14 +114,8 @@ class Store:
         """Raise RequestError if `add` could not write. Call this before hours of tuning."""
         for line in record_file.lines(self.paths[0])[:1]:
             self._check_header(line)
-        try:
+        with paths.writing(self.paths[0]):
             paths.check_writable(self.paths[0].parent)
-        except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _unwritable(self, error: OSError) -> RequestError:
-        where = shown(self.paths[0])
-        return RequestError(f"{where}: cannot be written: {error.strerror}; name another folder with --results")
 
     def add(
         self, record: Record, competes: Callable[[Record], bool] = lambda old: True, noise: float = math.inf
@@ -189,7 +183,7 @@ class Store:
     def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
         """Write each of `records`, which have different keys, unless `stays(stored, record)`; return those written."""
         path = self.paths[0]
-        try:
+        with paths.writing(path):
             paths.make(path.parent, shared=True)
             with locks.held(path):
                 record_file.remove_leftovers(path)
@@ -205,8 +199,6 @@ class Store:
                 others = [line for line, record in parsed if record is None or record.key not in new]
                 text = [record_file.header(self.kernel), *others, *(record.to_line() for record in new.values()), ""]
                 paths.replace(path, "\n".join(text).encode("utf-8", errors="surrogateescape"))
-        except OSError as error:
-            raise self._unwritable(error) from None
         rest = [r for r in self.records if r.key not in new or _outranks(r, new[r.key])]
         self.records = [*new.values(), *rest]
         return list(new.values())

@@ -143,7 +143,7 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
     if not tables:
         return
     file = path(kernel, folder or paths.user_results())
-    try:
+    with paths.writing(file):
         paths.make(file.parent, shared=True)
         with locks.held(file):
             before = file.with_suffix(TEXT_SUFFIX)
@@ -154,11 +154,6 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
                 merged = {table.key: table, **merged}
             paths.replace(file, _packed(kernel, [*merged.values()]))
             before.unlink(missing_ok=True)
-    except OSError as error:
-        where = shown(file)
-        raise RequestError(
-            f"{where}: cannot be written: {error.strerror}; name another folder with --results"
-        ) from None
 
 
 def text(kernel: str, tables: Iterable[TimeTable]) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tuner import paths
 from tuner.cli import numbers, output
 from tuner.cli.options import COMPLETE_KERNEL, DEVICE, JSON, RESULTS, check_file
 from tuner.errors import OptionError, RequestError
-from tuner.quoting import shown
 
 if TYPE_CHECKING:
     from tuner.tuning.checking.checks import Check
@@ -118,8 +118,8 @@ def _line(check: Check, result: str) -> str:
 
 
 def _write(option: str, file: Path, text: str, mode: str) -> None:
-    try:
-        with file.open(mode, encoding="utf-8", errors="replace") as opened:
-            opened.write(text)
-    except OSError as error:
-        raise RequestError(f"{option} {shown(file)}: cannot be written: {error.strerror}; name another place") from None
+    with (
+        paths.writing(f"{option} {file}", "name another place"),
+        file.open(mode, encoding="utf-8", errors="replace") as opened,
+    ):
+        opened.write(text)

@@ -13,7 +13,6 @@ from tuner import paths
 from tuner.cli import numbers, output
 from tuner.cli.interrupts import INTERRUPTS
 from tuner.cli.options import DEVICE, JSON, RESULTS, check_folder, with_kept_files
-from tuner.errors import RequestError
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT
 from tuner.quoting import plain
 
@@ -164,7 +163,5 @@ def _draw(reproduction: Reproduction, folder: Path) -> None:
 
 def _replace(reproduction: Reproduction, folder: Path, suffix: str, data: bytes) -> None:
     file = folder / f"{reproduction.experiment.name}.{suffix}"
-    try:
+    with paths.writing(file, "name another folder with --output"):
         paths.replace(file, data)
-    except OSError as error:
-        raise RequestError(f"{file}: cannot be written: {error.strerror}; name another folder with --output") from None

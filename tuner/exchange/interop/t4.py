@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import RequestError
+from tuner import paths
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem
 from tuner.measure.results import WRONG
-from tuner.quoting import shown
 from tuner.space.config import Config
 from tuner.tuning.recordings import jsonfile
 from tuner.tuning.recordings.recording import METADATA, TIMINGS, Entry, Recording, about_conditions, about_options
@@ -119,12 +118,8 @@ def describe(path: Path, recording: Recording, kind: str, architecture: str, too
     }
     known = {key: value for key, value in query.items() if value}
     file = beside(path, METADATA)
-    try:
+    with paths.writing(file, "name another file with --output"):
         return write(file, json.dumps(_document(device, known, zenodo=zenodo), indent=1) + "\n")
-    except OSError as error:
-        raise RequestError(
-            f"{shown(file)}: cannot be written: {error.strerror}; name another file with --output"
-        ) from None
 
 
 def with_metadata(path: Path, recording: Recording) -> Recording:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.quoting import shown
 from tuner.store import locks
 
 FILE, FORMAT, VERSION = "pulled.json", "tuner pulled files", 1
@@ -36,15 +35,12 @@ class TakenFiles:
         """Write what is new to the file. Raises RequestError if it cannot be written."""
         if not self._new:
             return
-        try:
+        with paths.writing(self._file):
             paths.make(self._file.parent, shared=True)
             with locks.held(self._file):
                 known = [*dict.fromkeys([*_read(self._file), *self._new])][-MOST:]
                 document = {"format": FORMAT, "version": VERSION, "files": known}
                 paths.replace(self._file, json.dumps(document, indent=0).encode())
-        except OSError as error:
-            reason = f"cannot be written: {error.strerror}; name another folder with --results"
-            raise RequestError(f"{shown(self._file)}: {reason}") from None
         self._new.clear()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.errors import RequestError, SpaceError
-from tuner.quoting import quoted, shown
+from tuner.errors import SpaceError
+from tuner.quoting import quoted
 from tuner.space import model
 from tuner.space.expressions.function_names import origin
 from tuner.space.file import yamlfile
@@ -64,10 +64,8 @@ def _relative(value: str, folder: Path, target: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with paths.writing(path, "name another file"):
         paths.replace(path, text.encode())
-    except OSError as error:
-        raise RequestError(f"{shown(path)}: cannot be written: {error.strerror}; name another file") from None
 
 
 def _python(space: model.Space, where: tuple[str | int, ...], value: Any) -> SpaceError:

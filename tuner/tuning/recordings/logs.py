@@ -117,7 +117,7 @@ def _write(path: Path, log: Recording, yields: bool = False) -> bool:
 
     If the log `yields`, results in the file stay, and so does a log of another version of the kernel.
     """
-    try:
+    with paths.writing(path):
         paths.make(path.parent, shared=True)
         with locks.held(path):
             try:
@@ -134,9 +134,6 @@ def _write(path: Path, log: Recording, yields: bool = False) -> bool:
                 both = (log, old) if yields else (old, log)
                 log = replace(log, entries={**both[0].entries, **both[1].entries})
             recordings.write(path, replace(log, entries=_bounded(log.entries)))
-    except OSError as error:
-        reason = f"cannot be written: {error.strerror}; name another folder with --results"
-        raise RequestError(f"{path}: {reason}") from None
     return True
 
 

@@ -231,12 +231,8 @@ def write(path: Path, recording: Recording) -> None:
         lines.append(f"{json.dumps(','.join(map(str, config.values())))}: {json.dumps(members)}")
     text = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
     data = text.encode()
-    try:
+    with paths.writing(path, "name another file with --output"):
         paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    except OSError as error:
-        raise RequestError(
-            f"{shown(path)}: cannot be written: {error.strerror}; name another file with --output"
-        ) from None
 
 
 def _check_names(path: Path, parameters: Iterable[str], remedy: str) -> None:
