@@ -338,7 +338,7 @@ __global__ void f(float *y, const float *x) {
             "f.cu",
             "#define N 128\n__global__ void f(float C[N][32], const float (*A)[N / 4], int n) {"
             " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) C[i][3] = A[i][4]; }",
-            [[128, 32], ["n", "128 / 4"]],
+            [[128, 32], ["n", 32]],
         ),
     ],
 )

@@ -42,6 +42,26 @@ PROGRAMS = {
         f"{INDEX} for (int k = 0; k < EACH; k++) if (i + k * step < n) y[i + k * step] = x[i + k * step]; }}",
         ["grid: [ceil_div(n, block_size_x * EACH)]\n"],
     ),
+    "kinds of cells, which decide whose neighbours are read and who leaves, and shift counts": (
+        "enum Cell { OPEN, WALL };\n__global__ void f(unsigned *y, const unsigned char *cell, const int *by, int n) {"
+        f"{INDEX} if (i >= n) return; const unsigned char own = cell[i]; if (own == WALL) return;"
+        "y[i] = cell[i + 1] != OPEN ? 0 : 1u << by[i]; }",
+        ["role: out}  # ? threads leave where cell says so: does it keep elements? then role: inout\n",
+         "# ? it is compared with WALL and OPEN: which values has it? such as fill: {choice: [0, 1]}\n",
+         "# ? it is a shift count: which values may it have? such as fill: {integers: [0, 31]}\n"],
+    ),
+    "a degree, which bounds threads and begins a loop": (
+        "#define DEG 7\n#define LOW 2\n__global__ void f(float *y, const float *x, const float *c, float *d, int n)"
+        "{ __shared__ float s[DEG + 1]; if (threadIdx.x <= DEG) s[threadIdx.x] = c[threadIdx.x]; __syncthreads();"
+        f"{INDEX} float v = 0; for (int k = LOW; k >= 0; k--) v = v * x[i] + d[k] * s[k]; if (i < n) y[i] = v; }}",
+        ["name: c, dtype: float32, shape: [8]", "name: d, dtype: float32, shape: [3]",
+         "# DEG: [7]    # no knob: an extent of an argument\n", "# LOW: [2]    # no knob: an extent of an argument\n"],
+    ),
+    "a macro with the name of a size, of which no tile is made": (
+        f"#define N 12\n__global__ void f(unsigned *y, int n) {{ {INDEX} unsigned s[N], k = 0;"
+        "for (s[0] = (1u << N) - 1; s[k]; s[k] = s[k - 1] / 2) if (k++ == N - 1) break; if (i < n) y[i] = k; }",
+        ["  N: [2, 4, 8, 12, 16, 32]  # ? is it a size of the problem? then keep only its value"],
+    ),
     "pointers that every thread moves once": (
         f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i * 3; y += i;"
         "y[0] = x[0] + x[1] + x[2]; }",

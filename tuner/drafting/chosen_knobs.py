@@ -44,7 +44,8 @@ class ChosenKnobs(ChosenSizes):
             *self.size_macros,
         }
         of_text = proposals.of_code(self.text, taken)
-        found |= {name: knob for name, knob in of_text if name in self.numbers and self._is_used(name)}
+        of_text = ((name, knob) for name, knob in of_text if name in self.numbers and self._is_used(name))
+        found |= {name: proposals.asked_as_size(name, knob, self.body) for name, knob in of_text}
         for name, is_truth in self.undeclared.items():
             if name in self.of_program and name not in taken and name not in found:
                 value = self.of_program[name]

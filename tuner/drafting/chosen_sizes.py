@@ -12,6 +12,7 @@ from tuner.drafting.expansion import expanded
 from tuner.drafting.facts import Facts
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.undeclared import undeclared
+from tuner.drafting.polynomials import names_in
 from tuner.drafting.reached import extents_of_members
 from tuner.drafting.roles import uses
 from tuner.space.sources.preprocessor import without
@@ -41,6 +42,7 @@ class ChosenSizes(Facts):
         extents = {word for each in tokens for word in (*each, *expanded(each, self.code))}
         extents |= self.launched.fixed | self.shapes.fixed.keys()
         extents |= {word for p in self.parameters for word in self.structs.extents(p.type)}
+        extents |= {word for p in self.parameters for word in names_in(" ".join(p.extents))}
         for name in self.numbers.keys() - self.size_macros.keys():
             if name in extents:
                 found[name] = "an extent of an argument"

@@ -11,6 +11,7 @@ from tuner.classes import cached_property
 from tuner.drafting.array_counts import ArrayCounts
 from tuner.drafting.arrays import leading, strides
 from tuner.drafting.arrays.local_memory import StoredMemory
+from tuner.drafting.by_value import evaluated
 from tuner.drafting.drafted_grids import DraftedGrids
 from tuner.drafting.fields import SHARED
 from tuner.drafting.host.kernel_names import KernelNames
@@ -59,8 +60,8 @@ class DraftedExtents:
     @cached_property
     def values(self) -> dict[str, str]:
         """The kernels' scalars that follow from sizes, with their values."""
-        sizes = {*self._facts.sizes, *self.new_sizes} - self.leading_dimensions
-        found, used = dict[str, str](), self._used() | self.leading_dimensions
+        sizes = {*self._facts.sizes, *self.new_sizes} - self.rows.leading
+        found, used = dict[str, str](), self._used() | self.rows.leading
         for name, value in self._said.values.items():
             words = set(names_in(value)) - {"ceil_div"}
             if name not in used and words and words <= sizes and not words & {*found, name}:
@@ -72,7 +73,7 @@ class DraftedExtents:
             for name in sizes & {*self._facts.sizes}
             if name in launched.literals and launched.number(name) == 0
         }
-        return {**self._lengths_between, **begun, **found, **self._of_blocks, **self._pitches}
+        return {**self._lengths_between, **begun, **found, **self._of_blocks, **self.rows.values(self._shapes)}
 
     @cached_property
     def _of_blocks(self) -> dict[str, str]:
@@ -119,7 +120,7 @@ class DraftedExtents:
     def _every_size(self) -> list[str]:
         """The names of all sizes, and of scalars that may be options."""
         facts = self._facts
-        taken = (n for n in facts.sizes if n not in self.values and n not in self.leading_dimensions)
+        taken = (n for n in facts.sizes if n not in self.values and n not in self.rows.leading)
         return [*dict.fromkeys([*self.new_sizes, *taken, *facts.size_macros])]
 
     @cached_property
@@ -237,42 +238,19 @@ class DraftedExtents:
             match = re.fullmatch(rf"ceil_div\((.+), {name}\)", blocks)
         return "" if match is None else match[1] if re.fullmatch(r"\w+|\(.*\)", match[1]) else f"({match[1]})"
 
-    @property
-    def leading_dimensions(self) -> set[str]:
-        """The scalars that are leading dimensions, which a launch reads from the arrays of a call."""
-        return {rows.apart for rows in self._rows.values()} - self._facts.moved.pitches.keys()
-
     @cached_property
-    def _pitches(self) -> dict[str, str]:
-        """The distances of rows in bytes, with their values: those of rows without padding."""
-        found, pitches = dict[str, str](), self._facts.moved.pitches
-        for name, rows in self._rows.items():
-            if rows.apart in pitches and name in self._shapes:
-                length = self._shapes[name][1]
-                length = length if re.fullmatch(r"\w+", length) else f"({length})"
-                found[rows.apart] = f"{pitches[rows.apart]} * {length}"
-        return found
-
-    @property
-    def knows_pitches(self) -> bool:
-        """Whether each pointer that moves by bytes moves by rows, and each distance is that of rows of one length."""
-        moved = self._facts.moved
-        lengths = {(rows.apart, rows.length) for rows in self._rows.values() if rows.apart in moved.pitches}
-        is_single = sorted(apart for apart, _ in lengths) == sorted(moved.pitches)
-        return is_single and all(name in self._rows for name in moved.arrays)
-
-    def strides(self, name: str) -> list[str]:
-        """The strides of an array whose rows may have padding behind them; empty for any other."""
-        apart = self._rows[name].apart if name in self._rows else ""
-        return [apart, "1"] if apart in self.leading_dimensions else []
-
-    @cached_property
-    def _rows(self) -> dict[str, leading.Rows]:
+    def rows(self) -> leading.Distances:
+        """The arrays of rows, with the scalars that are the distances of these."""
         facts = self._facts
         plain = (p for p in facts.parameters if p.is_pointer and p.stars < 2 and facts.parts(p) == 1 and not p.kind)
         arrays = [p.name for p in plain if not facts.struct_bytes(p) and facts.role(p)[0] != "scratch"]
         scalars = [name for name in facts.sizes if name not in facts.fields]
-        return leading.of_arrays(facts.shapes, arrays, scalars)
+        return leading.Distances(leading.of_arrays(facts.shapes, arrays, scalars), facts.moved.pitches)
+
+    @property
+    def knows_pitches(self) -> bool:
+        """Whether each pointer that moves by bytes moves by rows, and each distance is that of rows of one length."""
+        return self.rows.are_known(self._facts.moved.arrays)
 
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
@@ -284,7 +262,7 @@ class DraftedExtents:
     def _shapes(self) -> dict[str, list[str]]:
         shapes = self._facts.shapes
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
-        rows = {name: [each.count, each.length] for name, each in self._rows.items()}
+        rows = {name: [each.count, each.length] for name, each in self.rows.of.items()}
         found = {name: rows.get(name) or self._declared(name) or self._counts.shape(name) for name in arrays}
         renamed = {
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
@@ -372,7 +350,7 @@ class DraftedExtents:
             *names_in(extent)
         } & facts.knobs.keys() - kept:  # the caller's arrays are the same for all configurations
             extent = re.sub(rf"(?<!// )\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
-        return extent
+        return extent if names_in(extent) else evaluated(extent, {})
 
     @cached_property
     def _renames(self) -> dict[str, str]:

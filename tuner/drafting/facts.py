@@ -124,6 +124,12 @@ class Facts(KernelParameters):
         inputs = [p.name for p in arrays if p.is_const]
         return Choices(self.shapes.indices, [p.name for p in arrays], self.body, inputs)
 
+    @cached_property
+    def constants_of_code(self) -> set[str]:
+        """The names of numbers that code is written with: macros, constants and enumerators."""
+        every = re.findall(r"\benum\b[^;{}()]*\{([^{}]*)\}", self.text)
+        return {*self._integers, *(name for each in every for name in re.findall(r"(?:^|,)\s*(\w+)", each))}
+
     def is_quantity(self, name: str) -> bool:
         """Whether a constant only enters the kernels' results, so that it is no knob."""
         return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats, self._computed)
@@ -208,6 +214,9 @@ class Facts(KernelParameters):
             leaves_first = found == ("out", []) and uses.leaves_first(self.body, self.has_grid)
             if leaves_first and self.launched.clears(parameter.name):
                 found = "inout", []  # its border keeps the zeros of the host
+            inputs = [p.name for p in self.parameters if p.is_pointer and p.is_const]
+            if found == ("out", []) and (array := uses.leaves_by(inputs, self.body, parameter.name)):
+                found = "out", [f"threads leave where {array} says so: does it keep elements? then role: inout"]
             self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]
 

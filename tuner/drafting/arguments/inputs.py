@@ -87,6 +87,10 @@ class DraftedInputs:
         if kind in ("integer", "real") and uses.is_divisor(names, body):
             fill = "{integers: [1, 8]}" if kind == "integer" else "{uniform: [0.5, 1.5]}"
             return [f"it divides: is it never 0? then fill: {fill}"]
+        if kind == "integer" and uses.is_shift_count(names, body):
+            return ["it is a shift count: which values may it have? such as fill: {integers: [0, 31]}"]
+        if kind == "integer" and (codes := uses.codes(names, body, self._facts.constants_of_code)):
+            return [f"it is compared with {' and '.join(codes)}: which values has it? such as fill: {{choice: [0, 1]}}"]
         if kind == "integer" and self._facts.choices.is_limit(parameter.name):
             return ["indices are compared with it: which values may it have? such as fill: {python: data.py:make}"]
         return []

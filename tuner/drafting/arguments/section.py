@@ -81,7 +81,7 @@ class DraftedArguments:
             self._array(parameter, line)
         if name in self.told.values:
             line.keys.append(f"value: {word(self.told.values[name])}")
-        if name in self.told.leading_dimensions:
+        if name in self.told.rows.leading:
             line.notes.append("a leading dimension, which a launch reads from the arrays of the call")
         if line.name != name:
             line.notes.append(f"`{name}` is a Python keyword, which references cannot use")
@@ -144,7 +144,7 @@ class DraftedArguments:
         shape = self.shapes.shape(name)
         parts = self._parts(parameter, line, shape)
         line.keys += [f"shape: [{', '.join([*map(word, shape), *parts])}]", f"role: {role}"]
-        if apart := self.told.strides(name):
+        if apart := self.told.rows.strides(name):
             line.keys.append(f"strides: [{', '.join(apart)}]")
         if role == "scratch" and self.facts.launched.clears(name):
             line.keys.append("zeroed: each")

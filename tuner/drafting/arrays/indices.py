@@ -81,6 +81,7 @@ class Indices:
         self.bounds = [(left, right) for sign, left, right in every if sign in BOUNDS]
         self.guards = {tuple(right) for sign, _, right in every if sign == ">="}
         self.compared = [each for each in every if each[0] not in BOUNDS]
+        self.compared += [("<=", atom(name), start) for name, start in local.down.items()]
         self._join_remainders()
         self.loops = {
             name: (self.polynomial(start), [self.polynomial(step) for step in steps])

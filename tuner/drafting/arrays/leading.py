@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.classes import dataclass
@@ -20,6 +21,39 @@ class Rows:
     apart: str
     count: str
     length: str
+
+
+class Distances:
+    """The distances of rows that scalars hold. `of`: the rows of arrays, by name; `pitches`: the scalars that are
+    distances in bytes, with the bytes of an element."""
+
+    def __init__(self, of: Mapping[str, Rows], pitches: Mapping[str, int]) -> None:
+        self.of, self._pitches = of, pitches
+
+    @property
+    def leading(self) -> set[str]:
+        """The scalars that are leading dimensions, which a launch reads from the arrays of a call."""
+        return {rows.apart for rows in self.of.values()} - self._pitches.keys()
+
+    def strides(self, name: str) -> list[str]:
+        """The strides of an array whose rows may have padding behind them; empty for any other."""
+        apart = self.of[name].apart if name in self.of else ""
+        return [apart, "1"] if apart in self.leading else []
+
+    def values(self, shapes: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """The distances in bytes of arrays with these shapes, with their values: those of rows without padding."""
+        found = dict[str, str]()
+        for name, rows in self.of.items():
+            if rows.apart in self._pitches and name in shapes:
+                length = shapes[name][1]
+                length = length if re.fullmatch(r"\w+", length) else f"({length})"
+                found[rows.apart] = f"{self._pitches[rows.apart]} * {length}"
+        return found
+
+    def are_known(self, moved: Collection[str]) -> bool:
+        """Whether all arrays that move by bytes have rows, and each distance is that of rows of one length."""
+        lengths = {(rows.apart, rows.length) for rows in self.of.values() if rows.apart in self._pitches}
+        return sorted(apart for apart, _ in lengths) == sorted(self._pitches) and all(name in self.of for name in moved)
 
 
 def of_arrays(shapes: Shapes, arrays: Collection[str], scalars: Collection[str]) -> dict[str, Rows]:

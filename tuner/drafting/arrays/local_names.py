@@ -18,17 +18,19 @@ class LocalNames:
 
     values: what each name is assigned that has one value
     loops: for each loop variable, its start and its steps
+    down: for each variable that loops count down, its start
     unsteady: names with several values
     """
 
     def __init__(self, body: Sequence[str]) -> None:
         self._body = body
         self.loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
+        self.down = dict[str, Sequence[str]]()
         self.unsteady = set[str]()
         self.values = dict(self._values())
 
     def _values(self) -> Iterator[tuple[str, Sequence[str]]]:
-        body, found, changed = self._body, dict[str, list[Sequence[str]]](), set[str]()
+        body, found, changed, down = self._body, dict[str, list[Sequence[str]]](), set[str](), set[str]()
         steps, repeated, places = dict[str, list[Sequence[str]]](), loops.repeated(body), dict[str, int]()
         for position, word in enumerate(body):
             if not _NAME.fullmatch(word) or is_member(body, position) or self._is_store(position):
@@ -41,9 +43,12 @@ class LocalNames:
                 places.setdefault(word, position)
             elif _CHANGE.fullmatch(after + "=" * self._is_shifted(position)) or before in ("--", "++"):
                 changed.add(word)
+                down |= {word} if "--" in (before, after) and repeated[position] else set()
                 if "+" in after[:1] + before[:1]:
                     self.unsteady.add(word)  # once, in a block
         for name, (words, *more) in found.items():
+            if name in down and not more and name not in steps:
+                self.down[name] = words
             if name in changed or any(each != words for each in more):
                 if any((each[0], each[1:2]) != (name, ("+",)) for each in more):
                     self.unsteady.add(name)

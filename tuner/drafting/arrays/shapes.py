@@ -62,7 +62,9 @@ class Shapes:
         read = {word for body in bodies for word in body}
         self._open = OpenExtents([*found.values()], self.indices, self._single, names.sizes, read, self._same, has_grid)
         known = (extent for extents in found.values() for extent in extents or () if isinstance(extent, str))
-        every = {name for each in known for name in (names_in(each) if each in pitches else [each])}
+        every = {
+            name for each in known for name in (names_in(each) if each in pitches else [each.removesuffix(" + 1")])
+        }
         numbers = {name: number for name, number in names.numbers.items() if name in every}
         self.fixed = {
             name: number for name, number in numbers.items() if name in names.passed or not is_large(name, number)
@@ -135,7 +137,9 @@ class Shapes:
 
     def _limits(self) -> list[str]:
         """The macros and constants that are bounds in comparisons."""
-        bounds = [indices.polynomial(words) for indices in self.indices for _, words in indices.bounds]
+        every = [(indices, words) for indices in self.indices for _, words in indices.bounds]
+        every += [(indices, words) for indices in self.indices for sign, _, words in indices.compared if sign == "<="]
+        bounds = [indices.polynomial(words) for indices, words in every]
         return [name for name in self._names.numbers if any((name,) in bound for bound in bounds)]
 
     def shape(self, name: str) -> list[str] | None:

@@ -179,6 +179,14 @@ def is_size(name: str, value: int) -> bool:
     return _OF_A_TILE.search(name) is None and (value > MOST_AROUND or _SIZE_NAME.search(name) is not None)
 
 
+def asked_as_size(name: str, knob: Knob, text: str) -> Knob:
+    """A knob with a question if it has the name of a size, and no tile or step of a loop is made of it."""
+    is_tile = re.search(rf"(?:\*|[-+] =) {name}\b|\b{name} \*", text) is not None
+    if is_tile or knob.question or _OF_A_TILE.search(name) or not _SIZE_NAME.search(name):
+        return knob
+    return replace(knob, question="is it a size of the problem? then keep only its value, or write it under sizes:")
+
+
 def named_block(knobs: Collection[str], dimensions: int) -> list[str]:
     """The knobs that are block sizes by their names, in x, y, z; empty unless every axis has one."""
     axes = {axis: name for name in knobs if (axis := axis_of(name))}

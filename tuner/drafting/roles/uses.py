@@ -197,6 +197,39 @@ def divides_bounds(name: str, body: str, sizes: Collection[str]) -> bool:
     return re.search(rf"\b{name}\b", body) is not None and re.search(rf"\b{name}\b", rest) is None
 
 
+def is_shift_count(names: Collection[str], body: str) -> bool:
+    """Whether a number is shifted by an element of an array."""
+    return re.search(rf"(?:< <|> >) (?:= )?(?:\( )*{_element(names, body)}", body) is not None
+
+
+def codes(names: Collection[str], body: str, known: Collection[str]) -> list[str]:
+    """The numbers and `known` constants with which the elements of an array are compared for equality, if nothing else
+    is done with them."""
+    element, constant = (
+        _element(names, body),
+        rf"((?:\w+ :: )*(?:{'|'.join(map(re.escape, sorted(known))) or '-'})|\d+)\b",
+    )
+    compared = rf"(?<![-+*/%] ){element} [=!] = {constant}(?! [-+*/%])|\b{constant} [=!] = {element}(?! [-+*/%])"
+    rest, found = re.sub(rf"\b\w+ = {element} ;", "", body), dict[str, None]()
+    for pair in re.findall(compared, rest):
+        found |= dict.fromkeys(filter(None, pair))
+    if re.search(rf"\bswitch \( {element} \)", rest):
+        found |= dict.fromkeys(re.findall(rf"\bcase {constant} :", rest))
+    rest = re.sub(rf"\bswitch \( {element} \)", "", re.sub(compared, "", rest))
+    return [] if re.search(element, rest) else [*found]
+
+
+def leaves_by(arrays: Collection[str], body: str, name: str) -> str:
+    """The array whose elements tell threads to leave before they write to the array `name`; empty if there is none."""
+    store = re.search(rf"(?<!\. )\b{name} {INDEX} (?:\. \w+ )?=(?! =)", body)
+    before = body[: store.start()] if store else ""
+    for array in sorted(arrays):
+        read = _element([array], body)
+        if re.search(rf"\bif \( (?:[^;{{}}]* )?{read}[^;{{}}]*\) (?:{{ )?(?:return|continue)\b", before):
+            return array
+    return ""
+
+
 def is_divisor(names: Collection[str], body: str) -> bool:
     """Whether an element of an array is a divisor."""
     return re.search(rf"[/%] {_element(names, body)}", body) is not None
@@ -218,4 +251,4 @@ def _element(names: Collection[str], body: str) -> str:
     element = rf"(?<!\. )\b(?:{'|'.join(map(re.escape, sorted(names)))}) {INDEX}"
     local = sorted(set(re.findall(rf"\b(\w+) = {element} ;", body)))
     local = [name for name in local if len(re.findall(rf"\b{name} (?:[-+*/%&|^] )?=(?! =)", body)) == 1]
-    return rf"(?:{element}|(?<!\. )\b(?:{'|'.join(local)})\b(?! = ))" if local else element
+    return rf"(?:{element}|(?<!\. )\b(?:{'|'.join(local)})\b(?! = (?!=)))" if local else element
