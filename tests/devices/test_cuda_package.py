@@ -109,7 +109,7 @@ def test_a_driver_that_refuses_is_one_message(tmp_path: Path) -> None:
 def test_a_gpu_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda:1")
     assert (done.status, done.err) == (
-        2, "error: device cuda:1: this machine has 1 NVIDIA GPUs; see `tune devices`\n"
+        2, "error: device cuda:1: NVIDIA GPUs of this machine: 1; see `tune devices`\n"
     )  # fmt: skip
 
 

@@ -128,6 +128,8 @@ def test_load_refuses_what_cannot_be(host: Device) -> None:
         tuner.load("sgemm/00_host_simple", 64, device=host, config={"openmp": 7})
     with pytest.raises(RequestError, match="no such option"):
         tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), gamma=1)
+    with pytest.raises(RequestError, match="option A: no such option; it is an array: pass arrays by position"):
+        tuner.load("sgemm/00_host_simple", SHAPE, device=host)(A=arrays()[1])
     for wrong, message in [
         ({"config": {"openmp": 1}, "strict": True}, "`config` replaces the look-up"),
         ({"config": 5}, r"load\(config=5\): write names with values"),

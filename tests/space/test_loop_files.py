@@ -156,7 +156,7 @@ FAULTS = {
         HOTSPOT_SPACE,
         "shape: [n], role: scratch",
         "shape: [2 * n], role: scratch",
-        "t and other: two arrays of",
+        "16: steps.0.swap: t is float32 [n], other is float32 [2 * n]; two arrays of",
     ),
     "swaps of three": (
         HOTSPOT_SPACE,

@@ -8,6 +8,7 @@ import pytest
 from tuner.measure.results import Outcome
 from tuner.search.pool import Pool
 from tuner.search.strategies import Search
+from tuner.space.argument import Argument
 from tuner.tuning.crew.futility import Futility
 from tuner.tuning.ledger.trial import Trial
 
@@ -96,10 +97,13 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
             "as those of a border, write `role: inout`, with a `fill:` that holds there what is expected, for c; else",
         ),
         ("derived[0] is not written, or NaN; 5 expected; 20 of 65536 elements are off by more than 1e-06", ""),
+        ("c[0] is not written, or NaN; nan expected; 9 of 9 elements are off by more than 1e-06", "`zeroed: each`"),
     ],
 )
 def test_what_explains_few_wrong_elements_is_named(element: str, advice: str) -> None:
-    futility, pool = Futility(POOL, {}, 2, arrays=["c"]), [*POOL.configs()]
+    scratch = Argument("s", "float32", role="scratch", zeroed="never" if "zeroed" in advice else "each")
+    arguments = [Argument("c", "float32", role="out"), scratch]
+    futility, pool = Futility(POOL, {}, 2, arguments=arguments), [*POOL.configs()]
     (reason,) = filter(None, [futility.add(Trial(c, Outcome(failure="wrong result", log=element))) for c in pool])
     assert advice in reason
     assert ("role:" in reason) == ("role:" in advice)

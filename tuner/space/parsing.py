@@ -43,7 +43,8 @@ def parse_size(text: Size, operation: Operation, types: Types | None = None) -> 
     default = {name: size for name, size in operation.sizes.items() if size is not None}
     missing = [name for name in operation.sizes if name not in values and name not in default]
     if missing:
-        raise RequestError(f"size {quoted(text)}: {', '.join(missing)} not given; {_examples(operation)}")
+        whole = ",".join(f"{name}={value}" for name, value in (values | dict.fromkeys(missing, 1024)).items())
+        raise RequestError(f"size {quoted(text)}: {', '.join(missing)} not given; write {whole}")
     sizes = {name: values[name] if name in values else default[name] for name in operation.sizes}
     _check_scalars(sizes, operation, defaults(operation) if types is None else types)
     return sizes
@@ -115,6 +116,7 @@ def parse_options(settings: Mapping[str, float], operation: Operation, types: Ty
         if name not in operation.options:
             names = ", ".join(operation.options)
             known = f"there are: {names}" if names else "the space file declares none under `options:`"
+            known = "it is an array: pass arrays by position" if name in {a.name for a in operation.arrays} else known
             raise RequestError(f"option {shown(name)}: no such option; {known}")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {quoted(value)}: a finite number is needed")

@@ -74,7 +74,7 @@ def lines(result: Result) -> list[str]:
         return []
     wrong = [trial.outcome.log for trial in result.failures if trial.outcome.rejection is not None]
     rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
-    explained = futility.allowance(wrong[0], [array.name for array in space.operation.arrays]) if wrong else ""
+    explained = futility.allowance(wrong[0], space.operation.arguments) if wrong else ""
     hint = f"; {explained}{WRONG_HINT}" + ROUNDING_HINT * rounds + KNOB_HINT * (result.evaluated > 1)
     if result.record is None:
         advice = hint if len(wrong) == len(result.failures) else ""

@@ -175,9 +175,8 @@ def command(
     sizes_of_kernel = catalog.load(kernel).operation.sizes if size is None else {}
     if missing := [name for name, default in sizes_of_kernel.items() if default is None]:
         example = "x".join(["1024"] * len(missing))
-        names = f"{' x '.join(missing)} or one number for all of them, " if len(missing) > 1 else ""
-        verbs = ", ".join(VERBS)
-        raise RequestError(f"tune {kernel}: SIZE is missing, {names}as in `tune {kernel} {example}`; verbs are {verbs}")
+        names = " x ".join(missing) + " or one number for all of them" * (len(missing) > 1)
+        raise RequestError(f"tune {kernel}: SIZE is missing, {names}, as in `tune {kernel} {example}`")
     from tuner.cli.screen import logs, progress
 
     with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):

@@ -313,7 +313,7 @@ def _gpu(number: int) -> Gpu:
     missing."""
     gpus = chosen_gpu.chosen()
     if number >= (count := gpus.count()):
-        raise DeviceError(f"device cuda:{number}: this machine has {count} NVIDIA GPUs; see `tune devices`")
+        raise DeviceError(f"device cuda:{number}: NVIDIA GPUs of this machine: {count}; see `tune devices`")
     return gpus(number)
 
 

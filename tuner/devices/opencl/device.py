@@ -107,7 +107,7 @@ class OpenCLDevice(Device):
         if number >= len(devices):
             pocl = "PoCL runs on any CPU: apt-get install pocl-opencl-icd; it needs a home folder, or POCL_CACHE_DIR"
             hint = "see `tune devices`" if devices else pocl
-            raise DeviceError(f"device opencl:{number}: this machine has {len(devices)} OpenCL devices; {hint}")
+            raise DeviceError(f"device opencl:{number}: OpenCL devices of this machine: {len(devices)}; {hint}")
         self._device = device = devices[number]
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)

@@ -167,8 +167,8 @@ class LoopReader:
             if (fault := _unswappable(argument)) is not None:
                 raise self.document.error(where, f"{argument.name}: {fault}")
         if first == other or _form(first) != _form(other):
-            message = f"{first.name} and {other.name}: two arrays of the same dtype and shape can be exchanged"
-            raise self.document.error(where, message)
+            forms = f"{first.name} is {_form(first)}, {other.name} is {_form(other)}"
+            raise self.document.error(where, f"{forms}; two arrays of the same dtype and shape can be exchanged")
         if "scratch" not in (first.role, other.role):
             raise self.document.error(
                 where,
@@ -218,8 +218,8 @@ def _unswappable(argument: Argument) -> str | None:
     return None
 
 
-def _form(argument: Argument) -> tuple[str, tuple[str, ...]]:
-    return argument.dtype, tuple(extent.text for extent in argument.shape or ())
+def _form(argument: Argument) -> str:
+    return f"{argument.dtype} [{', '.join(extent.text for extent in argument.shape or ())}]"
 
 
 def _all(where: Where, models: Sequence[StepModel]) -> Iterator[tuple[Where, StepModel]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tuner.search.pool import Pool
+    from tuner.space.argument import Argument
     from tuner.tuning.ledger.trial import Trial
 
 LEAST = 20  # configurations that must fail before a search is given up
@@ -54,14 +55,13 @@ class Futility:
         default: Mapping[str, Value],
         least: int,
         reference: Mapping[str, Value] | None = None,
-        arrays: Collection[str] = (),
+        arguments: Collection[Argument] = (),
     ) -> None:
         """`default` is the declared one, if any, and `reference` the configuration that gives the answers, if one does.
 
-        At least `least` and LEAST configurations must fail. `arrays` are those of the kernel, which may have a role,
-        unlike values that are derived from them.
+        At least `least` and LEAST configurations must fail. `arguments` are those of the kernel.
         """
-        self._least, self._reference, self._arrays = max(LEAST, least), reference, arrays
+        self._least, self._reference, self._arguments = max(LEAST, least), reference, arguments
         self._default = default if default and pool.find(default) is not None else None
         self._pool, columns = pool, zip(pool.names, pool.values, pool.rows.T, strict=True)
         self._untried = {(name, values[index]) for name, values, column in columns for index in set(column.tolist())}
@@ -89,7 +89,7 @@ class Futility:
             return None
         self._has_hope = True  # return the reason only once
         problem, next_step = _TEXTS[failure]
-        next_step = allowance(line, self._arrays) + next_step
+        next_step = allowance(line, self._arguments) + next_step
         return f"stopped: the first {self._count} configurations {problem}: {shown(line)}; {next_step}"
 
     def doubts(self) -> NDArray[np.float64] | None:
@@ -103,9 +103,11 @@ class Futility:
         return scores
 
 
-def allowance(line: str, arrays: Collection[str]) -> str:
-    """What the space file may say if the message of a wrong result counts few wrong elements; else empty."""
+def allowance(line: str, arguments: Collection[Argument]) -> str:
+    """What the space file may say if the message of a wrong result counts few wrong elements, or if what is NaN may
+    come from scratch; else empty."""
     name = line.partition("[")[0]
+    arrays = [argument.name for argument in arguments if argument.role is not None]  # not what is derived from them
     tally = _TALLY.search(line)
     share = int(tally[1]) / int(tally[2]) if tally else 1.0
     if UNWRITTEN in line and share < MOST_OF_BORDER and name in arrays:  # which no rounding explains
@@ -113,6 +115,8 @@ def allowance(line: str, arrays: Collection[str]) -> str:
         fill = "`fill: zeros`" if is_zero else "a `fill:` that holds there what is expected"
         role = f"`role: inout`, with {fill}, for {name}"
         return f"if the kernel leaves these elements as they are, as those of a border, write {role}; else "
+    if UNWRITTEN in line and any(each.role == "scratch" and each.zeroed == "never" for each in arguments):
+        return "if the kernel reads scratch before it writes it, give that scratch `zeroed: each`; else "
     if UNWRITTEN in line or share >= FEW:
         return ""
     return f"if rounding explains so few wrong elements, allow them by `tolerance: {{wrong: {1.5 * share:.1g}}}`; else "

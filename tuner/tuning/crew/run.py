@@ -64,8 +64,8 @@ class CrewRun:
         self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
         form = task.space.operation.reference
         self._reference = dict(form.config) if isinstance(form, ConfigReference) else None
-        arrays = [array.name for array in task.space.operation.arrays]
-        self._futility = Futility(search.pool, task.space.default, compile_pool.depth, self._reference, arrays)
+        arguments = task.space.operation.arguments
+        self._futility = Futility(search.pool, task.space.default, compile_pool.depth, self._reference, arguments)
         self._in_trouble = 0  # configurations with environment trouble since the last measured one
         self.trouble: EnvironmentTrouble | None = None  # the latest
         self._best: Trial | None = None
