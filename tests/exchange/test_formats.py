@@ -214,6 +214,13 @@ def test_all_trials_are_exported_failures_too_but_none_of_an_edited_kernel(
     assert (done.status, "nothing has been measured; tune it first" in done.err) == (2, True)
 
 
+def test_a_table_of_a_record_names_its_types(tune: Tune, tmp_path: Path) -> None:
+    table = tmp_path / "record.csv"
+    done = tune("export", "gallery/axpy", "134217728", "--to", "csv", "--output", table)
+    assert "from a record" in done.out, done.err
+    assert {row["real"] for row in csv.DictReader(table.open())} == {"float32"}
+
+
 @pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results
 def test_kernel_tuner_replays_an_exported_cache_and_reads_the_results(tune: Tune, tmp_path: Path) -> None:
     from kernel_tuner import tune_kernel

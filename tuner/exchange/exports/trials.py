@@ -54,6 +54,11 @@ class Trials:
     given: Mapping[Row, datetime] = field(default_factory=dict)
     conditions: Conditions = DEFAULT
 
+    def about(self, problem: Problem) -> dict[str, Any]:
+        """The header members of a file of these trials, which are of `problem`."""
+        circumstances = problem.types, problem.options, self.conditions, self.recording.is_unverified
+        return recordings.about_problem(problem.space, *circumstances)
+
     def with_more(self, space: Space, recording: Recording, trials: Sequence[Trial]) -> "Trials":
         """These trials and more of the same problem: `trials` of a ledger, whose results are in `recording`."""
         return replace(
@@ -250,6 +255,6 @@ def _of_record(problem: Problem, record: Record) -> Recording:
     for config, time_ms in record.timed:
         if config.keys() == parameters.keys():
             entries.setdefault(tuple(config[name] for name in parameters), Entry(time_ms))
-    about: dict[str, Any] = {"verified": "none"} if record.verified == "none" else {}
-    about |= recordings.about_options(problem.space, problem.options)
+    circumstances = problem.types, problem.options, Conditions(record.conditions), record.verified == "none"
+    about = recordings.about_problem(problem.space, *circumstances)
     return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes), about)

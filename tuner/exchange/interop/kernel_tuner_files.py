@@ -126,14 +126,8 @@ def cost_notes(recording: Recording) -> list[str]:
 def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
     """The header members that `tune import` reads and Kernel Tuner ignores; unknown ones are left out."""
     device = {"kind": trials.kind, "architecture": trials.architecture}
-    problem_names: dict[str, Any] = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
-    if problem.types:
-        problem_names["types"] = dict(problem.types)
-    problem_names |= recordings.about_options(problem.space, problem.options)
-    problem_names |= recordings.about_conditions(trials.conditions)
-    if trials.recording.is_unverified:
-        problem_names["verified"] = "none"
-    return problem_names | {name: value for name, value in device.items() if value}
+    names = {"kernel": problem.space.name, "sizes": dict(problem.sizes), **trials.about(problem)}
+    return names | {name: value for name, value in device.items() if value}
 
 
 def results(problem: Problem, trials: Trials) -> dict[str, Any]:

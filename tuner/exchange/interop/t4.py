@@ -16,7 +16,7 @@ from tuner.exchange.exports.target import Problem
 from tuner.measure.results import WRONG
 from tuner.space.config import Config
 from tuner.tuning.recordings import jsonfile
-from tuner.tuning.recordings.recording import METADATA, TIMINGS, Entry, Recording, about_conditions, about_options
+from tuner.tuning.recordings.recording import METADATA, TIMINGS, Entry, Recording
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -86,10 +86,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     """The contents of the metadata file: the origin of the results, and nothing about the exporting machine."""
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
-    query |= {"types": dict(problem.types)} if problem.types else {}
-    query |= {**about_options(problem.space, problem.options), **about_conditions(trials.conditions)}
-    query |= {"verified": "none"} if trials.recording.is_unverified else {}
-    query |= {k: v for k, v in trials.recording.about.items() if k == "costs"}
+    query |= trials.about(problem) | {k: v for k, v in trials.recording.about.items() if k == "costs"}
     return _document(device, query)
 
 

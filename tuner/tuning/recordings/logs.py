@@ -74,13 +74,6 @@ class LoggedProblem:
         size = "x".join(str(value) for value in dict.fromkeys(self.sizes.values()))[:40]
         return f"{self.kernel.rpartition('/')[2]}-{size}-{self.key}.json.gz"
 
-    def about(self) -> dict[str, Any]:
-        """The members of a log's header beside those of any recording."""
-        log = {"kind": self.kind, "architecture": self.architecture, "code": self.code, "options": dict(self.options)}
-        types = {"types": dict(self.types)} if self.types else {}
-        doubt = {"verified": "none"} if self.is_unverified else {}
-        return {**types, **doubt, **recordings.about_conditions(self.conditions), LOG: log}
-
 
 def keep(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]], results: Path | None) -> Path:
     """Write results into the log of a problem, and return the log's file. Its other configurations stay.
@@ -108,7 +101,9 @@ def supply(
 
 def _log(problem: LoggedProblem, space: Space, measured: Iterable[tuple[Config, Entry]]) -> Recording:
     rows = {tuple(config[name] for name in space.parameters): _short(entry) for config, entry in measured}
-    about = {**recordings.about_options(space, problem.options), **problem.about()}
+    circumstances = problem.types, problem.options, problem.conditions, problem.is_unverified
+    own = {"kind": problem.kind, "architecture": problem.architecture, "code": problem.code}
+    about = recordings.about_problem(space, *circumstances) | {LOG: {**own, "options": dict(problem.options)}}
     return Recording(problem.kernel, problem.device, space.parameters, rows, dict(problem.sizes), about)
 
 

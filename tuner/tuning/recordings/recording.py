@@ -134,11 +134,7 @@ def of_trials(
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
         entries[row] = Entry(trial.time_ms, outcome.times, outcome.reason, extra)
-    about: dict[str, Any] = {"types": dict(types)} if types else {}
-    about |= about_options(space, options)
-    about |= about_conditions(conditions)
-    if space.operation.reference.kind == "none":
-        about["verified"] = "none"
+    about = about_problem(space, types, options, conditions, space.operation.reference.kind == "none")
     if any(entry.has_costs for entry in entries.values()):
         about["costs"] = ABOUT_COSTS
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
@@ -166,15 +162,14 @@ def forbidden(rows: Iterable[Row]) -> dict[Row, Entry]:
     return dict.fromkeys(rows, Entry(None, failure=FORBIDDEN, extra={"reason": _NO_CONFIGURATION}))
 
 
-def about_options(space: Space, options: Mapping[str, float]) -> dict[str, Any]:
-    """The header member `options`: those that are not at their defaults; empty if all are."""
+def about_problem(
+    space: Space, types: Mapping[str, str], options: Mapping[str, float], conditions: Conditions, is_unverified: bool
+) -> dict[str, Any]:
+    """The header members `types`, `options`, `conditions` and `verified`, without those that are as by default."""
     changed = {name: value for name, value in options.items() if value != space.operation.options.get(name)}
-    return {"options": changed} if changed else {}
-
-
-def about_conditions(conditions: Conditions) -> dict[str, Any]:
-    """The header member `conditions`; empty if all are the defaults."""
-    return {"conditions": dict(conditions.values)} if conditions else {}
+    verified = "none" if is_unverified else ""
+    about = {"types": dict(types), "options": changed, "conditions": dict(conditions.values), "verified": verified}
+    return {name: value for name, value in about.items() if value}
 
 
 def files(folder: Path, stem: str = "") -> list[Path]:
