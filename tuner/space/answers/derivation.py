@@ -11,7 +11,7 @@ import numpy as np
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import shown
 from tuner.space import chosen_types, dtypes
-from tuner.space.answers.reference import widened
+from tuner.space.answers.reference import WidenedArrays, widened
 from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.scope import Scope
@@ -33,7 +33,7 @@ def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements], call: Ca
 
     Raises SpaceError if one cannot be computed.
     """
-    names = _Names(scope.answer_names, arrays)
+    names = WidenedArrays(scope.answer_names, arrays)
 
     def value(name: str) -> Array:
         derivation = op.derive[name]
@@ -108,16 +108,3 @@ class _Whole(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len({*self._scalars, *self._arrays})
-
-
-class _Names(dict[str, Any]):
-    """The values of an expression's names. An array is widened when it is first read."""
-
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements]) -> None:
-        super().__init__(scalars)
-        self._arrays = arrays
-
-    def __missing__(self, name: str) -> Array:
-        elements = self._arrays[name]
-        self[name] = value = elements.array(elements.element.wide)
-        return value

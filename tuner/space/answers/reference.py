@@ -39,7 +39,7 @@ def answers(
     if a reference cannot be computed, has another shape than its output, or has values that the output's type cannot
     represent. A single number fits an output of one element.
     """
-    names = _Names(scope.answer_names, arrays, product or functools.partial(ReferenceCache().get, 0))
+    names = _ReferenceNames(scope.answer_names, arrays, product or functools.partial(ReferenceCache().get, 0))
     outputs: dict[str, Array] = {}
     for name, expression in reference.outputs.items():
         tree = products_by_name(expression.tree, frozenset(arrays))
@@ -123,10 +123,7 @@ def as_space(space: Space, form: KernelReference) -> Space:
     return replace(
         space,
         steps=(step,),
-        operation=replace(
-            space.operation,
-            arguments=tuple(arguments),
-        ),
+        operation=replace(space.operation, arguments=tuple(arguments)),
         parameters={},
         restrictions=(),
         derived={},
@@ -167,13 +164,25 @@ class _ProductsByName(ast.NodeTransformer):
         return node
 
 
-class _Names(dict[str, Any]):
-    """The values of a reference's names. The first read of an array widens it, and adds its name to `read`."""
+class WidenedArrays(dict[str, Any]):
+    """The values of an expression's names. An array is widened when it is first read."""
+
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements]) -> None:
+        super().__init__(scalars)
+        self._arrays = arrays
+
+    def __missing__(self, name: str) -> Array:
+        elements = self._arrays[name]
+        self[name] = value = elements.array(elements.element.wide)
+        return value
+
+
+class _ReferenceNames(WidenedArrays):
+    """The values of a reference's names. The first read of an array adds its name to `read`."""
 
     def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], product: Product) -> None:
-        super().__init__(scalars)
-        self._arrays, self._product = arrays, product
-        self.read: set[str] = set()
+        super().__init__(scalars, arrays)
+        self._product, self.read = product, set[str]()
 
     def __missing__(self, name: str) -> Array:
         if "@" in name:
@@ -181,9 +190,7 @@ class _Names(dict[str, Any]):
             self.read |= product.names
             return self._product(name, lambda: array_expressions.walk(product.tree, self))
         self.read.add(name)
-        elements = self._arrays[name]
-        self[name] = value = elements.array(elements.element.wide)
-        return value
+        return super().__missing__(name)
 
 
 def widened(array: Array) -> Array:

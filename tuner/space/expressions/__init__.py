@@ -128,6 +128,14 @@ def parse(text: object) -> Expression:
     return expression
 
 
+def parse_value(value: object) -> Expression:
+    """As `parse`, but it raises ValueError: pydantic takes no other error for a fault of a value."""
+    try:
+        return parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
 def parse_array(text: object) -> ArrayExpression:
     """The checked ArrayExpression of `text`, which may also be a number. Raises ExpressionError if it is not
     allowed."""

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tuner.classes import dataclass
-from tuner.errors import ExpressionError
 from tuner.quoting import shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
@@ -63,10 +62,8 @@ class ComparisonReader:
         derive: dict[str, Expression] = {}
         for name, formula in self._model.derive.items():
             where = (*self._prefix, "derive", name)
-            try:
+            with self._document.at(where):
                 derive[name] = expression = self._derivation(formula)
-            except (ExpressionError, ValueError) as error:
-                raise self._document.error(where, str(error)) from None
             taken = {*self._scope_names, *(argument.name for argument in self._arguments), *arithmetic.FUNCTIONS}
             if name in taken:
                 raise self._document.error(where, "this name is taken; choose another")
@@ -137,8 +134,6 @@ class ComparisonReader:
         if isinstance(expression, dict):
             raise self._document.error(where, "a mapping; an expression is needed")
         check_names(self._document, where, expression, {*self._scope_names, EPSILON})
-        try:
-            if not expression.names:
+        if not expression.names:
+            with self._document.at(where):
                 value_of(term, expression, {})
-        except ExpressionError as error:
-            raise self._document.error(where, str(error)) from None

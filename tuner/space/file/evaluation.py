@@ -87,7 +87,7 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
         for where, test in _operation_checks(space):
             if (message := _fault(test, unconfigured)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(scope.sizes)}")
-        if (message := _strides_fault(space, scope)) is not None:
+        if (message := _fault(_strides, unconfigured)) is not None:
             return Evaluation(tried, ("operation", "arguments"), message)
         if (message := trial.fault_of_values(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
@@ -108,13 +108,9 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
     return Evaluation(most_tried, limits=limits)
 
 
-def _strides_fault(space: Space, scope: Scope) -> str | None:
-    """Why no arrays, contiguous or padded, can have the declared strides; None if they can."""
-    try:
-        operations.padded(space.operation, scope, space.alignment)
-    except SpaceError as error:
-        return str(error)
-    return None
+def _strides(instance: Instance) -> object:
+    """The test that arrays, contiguous or padded, can have the declared strides."""
+    return operations.padded(instance.space.operation, instance.problem, instance.space.alignment)
 
 
 def _fault(test: Test, instance: Instance) -> str | None:

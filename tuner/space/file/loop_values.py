@@ -4,10 +4,8 @@ import keyword
 import re
 from typing import Any
 
-from tuner.errors import ExpressionError
 from tuner.quoting import quoted
-from tuner.space import expressions
-from tuner.space.expressions import Expression
+from tuner.space.expressions import parse_value
 from tuner.space.loops import COUNT, HALVING, LIST, POWERS, RANGE, Values
 
 _FORMS = (
@@ -19,7 +17,7 @@ _FORMS = (
 def parsed(value: object) -> dict[str, Values]:
     """The values of each loop variable by name; those of a count under the empty name. Raises ValueError."""
     if not isinstance(value, dict):
-        return {"": Values(COUNT, (_expression(value),))}
+        return {"": Values(COUNT, (parse_value(value),))}
     if not value:
         raise ValueError(f"an empty mapping; {_FORMS}")
     return {str(name): _values(str(name), inner) for name, inner in value.items()}
@@ -31,21 +29,14 @@ def _values(name: str, value: object) -> Values:
     if keyword.iskeyword(name):
         raise ValueError(f"`{name}` is a keyword of expressions; choose another name")
     if isinstance(value, list) and value:
-        return Values(LIST, tuple(map(_expression, value)))
+        return Values(LIST, tuple(map(parse_value, value)))
     if isinstance(value, dict) and {"from", "to"} <= value.keys() <= {"from", "to", "step"}:
-        return Values(RANGE, tuple(_expression(value.get(key, 1)) for key in ("from", "to", "step")))
+        return Values(RANGE, tuple(parse_value(value.get(key, 1)) for key in ("from", "to", "step")))
     for form in (POWERS, HALVING):
         bounds = value.get(form) if isinstance(value, dict) and value.keys() == {form} else None
         if isinstance(bounds, list) and len(bounds) == 2:
-            return Values(form, tuple(map(_expression, bounds)))
+            return Values(form, tuple(map(parse_value, bounds)))
     raise ValueError(f"{name}: {quoted(value)} is no series of values; {_FORMS}")
-
-
-def _expression(value: object) -> Expression:
-    try:
-        return expressions.parse(value)
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
 
 
 def json_schema(formula: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from tuner.errors import ExpressionError
 from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
@@ -47,11 +46,9 @@ def check_names(
             f"`{shown(expression.text)}`: nested {depth} levels deep, including its derived values; at most "
             f"{evaluator.MAX_DEPTH} are allowed; shorten the chain",
         )
-    try:
-        if not isinstance(expression, ArrayExpression):  # array expressions are evaluated on small arrays
+    if not isinstance(expression, ArrayExpression):  # array expressions are evaluated on small arrays
+        with document.at(where):
             expressions.check_constants(expression)
-    except ExpressionError as error:
-        raise document.error(where, str(error)) from None
 
 
 def check_config(

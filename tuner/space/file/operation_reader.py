@@ -123,12 +123,10 @@ class OperationReader:
         given = self.model.operation.also
         if given is None:
             return None
-        try:
-            if not isinstance(given, dict) or given.keys() != {"python"}:
-                raise ValueError(f"{quoted(given)}: write {{python: FILE.py:FUNCTION}}")
+        if not isinstance(given, dict) or given.keys() != {"python"}:
+            raise document.error(where, f"{quoted(given)}: write {{python: FILE.py:FUNCTION}}")
+        with document.at(where):
             return python_function.parse(given["python"], document.path.resolve().parent)
-        except ValueError as error:
-            raise document.error(where, str(error)) from None
 
     def _check_keywords(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
         """Raise SpaceError for an argument whose name is a keyword, which only a reference by expression cannot use."""

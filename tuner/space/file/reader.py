@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.quoting import quoted, shown
 from tuner.space import chosen_types, expressions, parsing
@@ -259,10 +259,8 @@ class _SpaceBuilder:
         """The condition of the restriction at `position`, whose names are known."""
         where = ("restrictions", position)
         if callable(that):
-            try:
+            with self.document.at(where):
                 return function_expressions.restriction(that, self.names, self.model.parameters)
-            except ExpressionError as error:
-                raise self.document.error(where, str(error)) from None
         expression: Expression = that
         self._check_names(where, expression)
         return expression

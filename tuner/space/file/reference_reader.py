@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tuner.classes import dataclass
-from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.quoting import quoted, shown
 from tuner.space import expressions
@@ -96,31 +95,24 @@ class ReferenceReader:
         scalars = [a.name for a in self.arguments if a.shape is None and a.value and a.value[0].names <= {*self.names}]
         parsed: dict[str, Expression] = {}
         for name, formula in formulas.items():
-            where = (name,) if isinstance(value, dict) else ()
-            try:
+            with self.document.at((*self.where, name) if isinstance(value, dict) else self.where):
                 parsed[name] = expressions.parse_array(formula)
-            except ExpressionError as error:
-                raise self._error(where, str(error)) from None
             check_passed(self.document, self.where, parsed[name], self.arguments)
             check_names(self.document, self.where, parsed[name], {*self.names, *arrays, *scalars})
         return ExpressionReference(parsed)
 
     def _python(self, value: Mapping[str, Any]) -> PythonReference:
-        try:
+        with self.document.at((*self.where, "python")):
             return PythonReference(python_function.parse(value["python"], self.document.path.resolve().parent))
-        except ValueError as error:
-            raise self._error(("python",), str(error)) from None
 
     def _function(self, value: Callable[..., Any]) -> PythonReference:
         """A function of a space in Python. It may take what a function in a file may take."""
-        try:
+        with self.document.at(self.where):
             function = FunctionObject.of(value)
             arrays = [a.name for a in self.arguments if a.is_array and not a.value]
             scalars = [a.name for a in self.arguments if a.shape is None and a.value]
             of_problem = (*self.model.operation.sizes, *self.model.operation.options)
             python_function.requested(function.signature, function.origin, [*arrays, *of_problem, *scalars])
-        except ValueError as error:
-            raise self._error((), str(error)) from None
         return PythonReference(function)
 
     def _config(self, value: Mapping[str, Any]) -> ConfigReference:
@@ -189,10 +181,9 @@ class ReferenceReader:
             raise self._error((key,), EXTENTS)
         extents: list[Expression] = []
         for position, text in enumerate(texts):
-            try:
+            where = (*self.where, key, position)
+            with self.document.at(where):
                 extents.append(expressions.parse(text))
-            except ExpressionError as error:
-                raise self._error((key, position), str(error)) from None
-            check_names(self.document, (*self.where, key, position), extents[-1], self.names)
+            check_names(self.document, where, extents[-1], self.names)
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z

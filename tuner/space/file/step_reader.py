@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.errors import SpaceError
@@ -90,53 +91,40 @@ class StepReader:
             loop_names = self.loops.written[number].names if where else frozenset[str]()
             source = self._source(where, own_source)
             self.sources.check_languages(source, languages, where)
-            python = self.sources.python_language(source)
-            if python is not None:
-                steps.append(self._python_step(where, model, kernel, source, loop_names))
-                continue
-            self.sources.check_kernel(source, include, kernel, where)
-            steps.append(
-                Step(
-                    kernel=kernel,
-                    source=source,
-                    arguments=self._arguments(where, model),
-                    grid=self._grid(where, model, loop_names),
-                    block=self._triple((*where, "block"), model.block),
-                    shared_memory=self._single((*where, "shared_memory"), model.shared_memory),
-                    cluster=self._cluster(where, model),
-                    cooperative=self._cooperative(where, model),
-                    programmatic=self._programmatic(where, model, is_first=not steps),
-                    when=self._when(where, model, loop_names),
-                )
+            is_python = self.sources.python_language(source) is not None
+            if is_python:
+                self._check_decided(where, model)
+            else:
+                self.sources.check_kernel(source, include, kernel, where)
+            step = Step(
+                kernel=kernel,
+                source=source,
+                arguments=self._arguments(where, model),
+                grid=self._grid(where, model, loop_names),
+                block=self._triple((*where, "block"), model.block),
+                shared_memory=self._single((*where, "shared_memory"), model.shared_memory),
+                cluster=self._cluster(where, model),
+                cooperative=self._cooperative(where, model),
+                programmatic=self._programmatic(where, model, is_first=not steps),
+                when=self._when(where, model, loop_names),
             )
+            steps.append(self._of_compiler(step) if is_python else step)
         self._check_used(steps)
         return tuple(steps)
 
-    def _python_step(
-        self, where: Where, model: GeometryModel, kernel: str, source: Path, loop_names: frozenset[str]
-    ) -> Step:
-        """A step whose kernel is a function of a Python file: its compiler decides threads and shared memory."""
+    def _check_decided(self, where: Where, model: GeometryModel) -> None:
         for key, instead in _DECIDED.items():
             if key in model.model_fields_set:
                 raise self.document.error((*where, key), f"the compiler decides it; {instead}")
-        chosen = {*self.model.parameters, *self.model.derived}
-        grid, one = self._grid(where, model, loop_names), expressions.parse(1)
-        cluster: Extents | None = None
+
+    def _of_compiler(self, step: Step) -> Step:
+        """A step whose kernel is a function of a Python file, with the threads and clusters that its compiler makes."""
+        chosen, one = {*self.model.parameters, *self.model.derived}, expressions.parse(1)
         if "num_ctas" in chosen:
-            grid = (expressions.parse(f"({grid[0].text}) * num_ctas"), *grid[1:])
-            cluster = (expressions.parse("num_ctas"), one, one)
+            grid = (expressions.parse(f"({step.grid[0].text}) * num_ctas"), *step.grid[1:])
+            step = replace(step, grid=grid, cluster=(expressions.parse("num_ctas"), one, one))
         threads = expressions.parse(f"{WARP} * num_warps" if "num_warps" in chosen else WARP * USUAL_WARPS)
-        return Step(
-            kernel=kernel,
-            source=source,
-            arguments=self._arguments(where, model),
-            grid=grid,
-            block=(threads, one, one),
-            shared_memory=expressions.parse(0),
-            cluster=cluster,
-            cooperative=self._cooperative(where, model),
-            when=self._when(where, model, loop_names),
-        )
+        return replace(step, block=(threads, one, one))
 
     def _source(self, where: Where, own: str | None) -> Path:
         return self.sources.source() if own is None or not where else self.sources.named(own, (*where, "source"))

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, FiniteFloat, WithJsonSchema, WrapValidator
 
-from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES, PYTHON_LANGUAGES
 from tuner.quoting import quoted, shown
-from tuner.space import expressions, kinds
+from tuner.space import kinds
 from tuner.space.config import MAX_VALUES
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
-from tuner.space.expressions import Expression, braces
+from tuner.space.expressions import Expression, braces, parse_value
 from tuner.space.file import ranges
 from tuner.space.routines import ROUTINES
 from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
@@ -22,17 +21,10 @@ _EXPONENT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d{1,3}")
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
-def _expression(value: object) -> Expression:
-    try:
-        return expressions.parse(value)
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
-
-
 def _tolerance(value: object) -> object:
     """An expression, expressions by term or output, or mappings of terms by output."""
     if not isinstance(value, dict):
-        return _expression(value)
+        return parse_value(value)
     if not value:
         raise ValueError(f"an empty mapping; write an expression, or some of {', '.join(TERMS)}")
     parsed: dict[str, object] = {}
@@ -45,7 +37,7 @@ def _tolerance(value: object) -> object:
 
 
 def _expressions(value: object) -> list[Expression]:
-    return [_expression(item) for item in value] if isinstance(value, list) else [_expression(value)]
+    return [parse_value(item) for item in value] if isinstance(value, list) else [parse_value(value)]
 
 
 def _number(value: object) -> object:
@@ -82,7 +74,7 @@ def _dtype(value: object) -> object:
 
 def _condition(value: object) -> object:
     """An expression; or a function, which only a space in Python can have, and which is examined with its names."""
-    return value if callable(value) else _expression(value)
+    return value if callable(value) else parse_value(value)
 
 
 def _values(value: object) -> object:
@@ -104,7 +96,7 @@ def _option(value: object) -> object:
 
 Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
-Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(FORMULA)]
+Formula = Annotated[Any, BeforeValidator(parse_value), WithJsonSchema(FORMULA)]
 Condition = Annotated[Any, BeforeValidator(_condition), WithJsonSchema(FORMULA)]
 Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [FORMULA, {"type": "array", "items": FORMULA}]})

@@ -6,7 +6,7 @@ are checked one by one before nodes are made of them, so no input causes recursi
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tuner import paths
-from tuner.errors import SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 from tuner.space.expressions.evaluator import MAX_CHARACTERS
@@ -81,6 +81,14 @@ class Document:
         key = shown(".".join(str(part) for part in where))
         place = self.origin or f"{shown(self.path)}:{self.lines.get(enclosing, 1)}"
         return SpaceError(f"{place}: {key}: {message}" if key else f"{place}: {message}")
+
+    @contextlib.contextmanager
+    def at(self, where: Where) -> Iterator[None]:
+        """The context in which the value of the key `where` is read: what is wrong with it is told as by `error`."""
+        try:
+            yield
+        except (ExpressionError, ValueError) as error:
+            raise self.error(where, str(error)) from None
 
 
 def read(path: Path) -> Document:

@@ -54,9 +54,9 @@ class Constant(Kind):
         return None
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """The 64 KiB limit. The smallest allowed dtype counts, because restrictions do not know the chosen one."""
+        """The 64 KiB limit."""
         constants = [(a, a.kind) for a in operation.arguments if isinstance(a.kind, Constant)]
-        nbytes = [kind._if_constant(_bytes(each, operation)) for each, kind in constants]
+        nbytes = [kind._if_constant(bytes_of(each, operation)) for each, kind in constants]
         return [(f"language != 'cuda' or {' + '.join(nbytes)} <= {MOST_BYTES}", "constant memory has 64 KiB")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
@@ -72,6 +72,7 @@ class Constant(Kind):
         return f"({nbytes} if {self.when[0].text} else 0)" if self.when else nbytes
 
 
-def _bytes(argument: Argument, operation: Declared) -> str:
+def bytes_of(argument: Argument, operation: Declared) -> str:
+    """The bytes of an array as an expression, with its smallest dtype: restrictions do not know the chosen one."""
     itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
     return " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])

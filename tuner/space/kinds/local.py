@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tuner.space.argument import Assembly, Kind
-from tuner.space.dtypes import DTYPES
+from tuner.space.kinds.constant import bytes_of
 
 if TYPE_CHECKING:
     from tuner.space.argument import Argument, Declared
@@ -19,10 +19,8 @@ class LocalMemory(Kind):
     roles = (None,)
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """The device's limit. The smallest allowed dtype counts, because restrictions do not know the chosen one."""
-        itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
-        nbytes = " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])
-        return [(f"{nbytes} <= max_shared_memory", "the device's local memory per work-group")]
+        """The device's limit."""
+        return [(f"{bytes_of(argument, operation)} <= max_shared_memory", "the device's local memory per work-group")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
         return assembly.local(assembly.instance.nbytes(argument.name))

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tuner.classes import dataclass
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import expressions, snapshot
 from tuner.space.dtypes import DType
@@ -137,10 +137,7 @@ def _is_number(value: object) -> bool:
 
 def _bound(value: float | str) -> float | Expression:
     """A bound of a distribution; text becomes an Expression."""
-    try:
-        return expressions.parse(value) if isinstance(value, str) else value
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
+    return expressions.parse_value(value) if isinstance(value, str) else value
 
 
 def _number(value: float | Expression, sizes: Mapping[str, int]) -> float:
