@@ -79,13 +79,11 @@ class StoredCeilings:
 
     def _write(self, ceilings: Sequence[Ceilings]) -> Path:
         path, keys = self._paths[0], {one.key for one in ceilings}
-        with paths.writing(path):
-            paths.make(path.parent, shared=True)
-            with locks.held(path):
-                others = [entry for entry in _entries(path) if _key(entry) not in keys]
-                entries = [*(one.to_json() for one in ceilings), *others]
-                document = {"format": FORMAT, "version": VERSION, "devices": entries}
-                paths.replace(path, (json.dumps(document, indent=1) + "\n").encode())
+        with locks.updating(path):
+            others = [entry for entry in _entries(path) if _key(entry) not in keys]
+            entries = [*(one.to_json() for one in ceilings), *others]
+            document = {"format": FORMAT, "version": VERSION, "devices": entries}
+            paths.replace(path, (json.dumps(document, indent=1) + "\n").encode())
         return path
 
 

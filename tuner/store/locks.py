@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner import paths
 from tuner.errors import RequestError
 from tuner.quoting import shown
 
@@ -67,6 +68,18 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def updating(path: Path) -> Iterator[None]:
+    """The context in which a file of a store is read and replaced. Its folder is made, and its lock is held.
+
+    Raises RequestError if the file cannot be written, and as `held` does.
+    """
+    with paths.writing(path):
+        paths.make(path.parent, shared=True)
+        with held(path):
+            yield
 
 
 def _mode(file: Path) -> int | None:

@@ -183,22 +183,20 @@ class Store:
     def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
         """Write each of `records`, which have different keys, unless `stays(stored, record)`; return those written."""
         path = self.paths[0]
-        with paths.writing(path):
-            paths.make(path.parent, shared=True)
-            with locks.held(path):
-                record_file.remove_leftovers(path)
-                lines = record_file.lines(path)
-                if lines:
-                    self._check_header(lines[0])
-                parsed = [(line, self._parse(line)) for line in lines[1:]]
-                present = better_first(record for _, record in parsed if record is not None)
-                stored = {record.key: record for record in reversed(present)}
-                new = {r.key: r for r in records if r.key not in stored or not stays(stored[r.key], r)}
-                if not new:
-                    return []
-                others = [line for line, record in parsed if record is None or record.key not in new]
-                text = [record_file.header(self.kernel), *others, *(record.to_line() for record in new.values()), ""]
-                paths.replace(path, "\n".join(text).encode("utf-8", errors="surrogateescape"))
+        with locks.updating(path):
+            record_file.remove_leftovers(path)
+            lines = record_file.lines(path)
+            if lines:
+                self._check_header(lines[0])
+            parsed = [(line, self._parse(line)) for line in lines[1:]]
+            present = better_first(record for _, record in parsed if record is not None)
+            stored = {record.key: record for record in reversed(present)}
+            new = {r.key: r for r in records if r.key not in stored or not stays(stored[r.key], r)}
+            if not new:
+                return []
+            others = [line for line, record in parsed if record is None or record.key not in new]
+            text = [record_file.header(self.kernel), *others, *(record.to_line() for record in new.values()), ""]
+            paths.replace(path, "\n".join(text).encode("utf-8", errors="surrogateescape"))
         rest = [r for r in self.records if r.key not in new or _outranks(r, new[r.key])]
         self.records = [*new.values(), *rest]
         return list(new.values())

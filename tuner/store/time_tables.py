@@ -143,17 +143,15 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
     if not tables:
         return
     file = path(kernel, folder or paths.user_results())
-    with paths.writing(file):
-        paths.make(file.parent, shared=True)
-        with locks.held(file):
-            before = file.with_suffix(TEXT_SUFFIX)
-            merged = {table.key: table for each in (before, file) for table in _tables(each)}
-            for table in reversed(tables):
-                if table.key in merged:
-                    table.take(merged.pop(table.key))
-                merged = {table.key: table, **merged}
-            paths.replace(file, _packed(kernel, [*merged.values()]))
-            before.unlink(missing_ok=True)
+    with locks.updating(file):
+        before = file.with_suffix(TEXT_SUFFIX)
+        merged = {table.key: table for each in (before, file) for table in _tables(each)}
+        for table in reversed(tables):
+            if table.key in merged:
+                table.take(merged.pop(table.key))
+            merged = {table.key: table, **merged}
+        paths.replace(file, _packed(kernel, [*merged.values()]))
+        before.unlink(missing_ok=True)
 
 
 def text(kernel: str, tables: Iterable[TimeTable]) -> str:

@@ -30,7 +30,6 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
-from tuner.space.sources.rendering import Version
 from tuner.space.sources.source import Source
 from tuner.space.texts import config_text
 from tuner.store import time_tables
@@ -57,8 +56,7 @@ def export(request: ExportRequest) -> Export:
     sizes = dict.fromkeys(op.sizes, 1)  # placeholders: the instances set the sizes
     scope = op.scope(sizes, problem.options, language, device.limits, problem.types)
     for space in request.spaces:
-        about = device.name, device.kind, device.architecture, Version.of(space)
-        query = Query(space, scope, *about, conditions=device.conditions)
+        query = device.query(space, scope)
         store = Store.of(space, problem.results)
         records[space.name] = [record for record in store.records if _is_exported(record, query)]
         knowledge.add_records(records[space.name], query)
@@ -74,7 +72,7 @@ def export(request: ExportRequest) -> Export:
         raise RequestError(f"{request.name}: nothing compiles for {device.architecture}: {notes[0]}")
     exported = {instance.space.name for instance in instances}
     spaces = [space for space in request.spaces if space.name in exported]
-    folder = request.path("")
+    folder = request.path("-dispatch")
     files = [folder / _file(source, device) for source in builds]
     for file, made in zip(files, builds.values(), strict=True):
         paths.replace(file, made.binary)

@@ -44,7 +44,7 @@ class ExportRequest:
         """`output`; without one, a file in the current folder, named after the problem or family, with this suffix."""
         if self.spaces:
             name = re.sub(r"\.ya?ml$", "", self.name.strip("/").rpartition("/")[2])
-            return self.output or Path(f"{name}-dispatch{suffix}")
+            return self.output or Path(name + suffix)
         return self.output or Path(self.problem.file_name + suffix)
 
 

@@ -121,6 +121,11 @@ class TargetDevice:
         """A device of another machine, with the limits of its architecture."""
         return TargetDevice(name, kind, architecture, devices.BACKENDS[kind].limits_of(architecture))
 
+    def query(self, space: Space, scope: Scope) -> Query:
+        """The look-up of a problem on this device."""
+        about = self.name, self.kind, self.architecture, Version.of(space)
+        return Query(space, scope, *about, conditions=self.conditions)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -135,11 +140,9 @@ class Target:
     @staticmethod
     def of(problem: Problem, device: TargetDevice) -> Target:
         """The target with its candidates from the store. Raises NoConfiguration if no configuration is valid."""
-        space = problem.space
         scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
-        about = device.name, device.kind, device.architecture, Version.of(space)
-        query = Query(space, scope, *about, conditions=device.conditions)
-        return Target(problem, device, scope, tuple(Store.of(space, problem.results).candidates(query)))
+        known = Store.of(problem.space, problem.results).candidates(device.query(problem.space, scope))
+        return Target(problem, device, scope, tuple(known))
 
     @property
     def best(self) -> Candidate:

@@ -5,7 +5,6 @@ In a folder of results, tuner reads such a file like the table itself.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from tuner.errors import RequestError
@@ -18,7 +17,7 @@ from tuner.store.store import Store
 
 def export(request: ExportRequest) -> Export:
     """Write a file for each kernel with tables. Raises RequestError if none has any of the requested device."""
-    folder = request.output or Path(f"{re.sub(r'[.]ya?ml$', '', request.name.strip('/').rpartition('/')[2])}-times")
+    folder = request.path("-times")
     files: list[Path] = []
     kernels: dict[str, int] = {}
     notes: list[str] = []

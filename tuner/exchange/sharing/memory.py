@@ -35,12 +35,10 @@ class TakenFiles:
         """Write what is new to the file. Raises RequestError if it cannot be written."""
         if not self._new:
             return
-        with paths.writing(self._file):
-            paths.make(self._file.parent, shared=True)
-            with locks.held(self._file):
-                known = [*dict.fromkeys([*_read(self._file), *self._new])][-MOST:]
-                document = {"format": FORMAT, "version": VERSION, "files": known}
-                paths.replace(self._file, json.dumps(document, indent=0).encode())
+        with locks.updating(self._file):
+            known = [*dict.fromkeys([*_read(self._file), *self._new])][-MOST:]
+            document = {"format": FORMAT, "version": VERSION, "files": known}
+            paths.replace(self._file, json.dumps(document, indent=0).encode())
         self._new.clear()
 
 

@@ -112,23 +112,21 @@ def _write(path: Path, log: Recording, yields: bool = False) -> bool:
 
     If the log `yields`, results in the file stay, and so does a log of another version of the kernel.
     """
-    with paths.writing(path):
-        paths.make(path.parent, shared=True)
-        with locks.held(path):
-            try:
-                old = recordings.read(path) if path.is_file() else None
-            except RequestError:
-                old = None  # damaged: it is replaced
-            if old is not None and _is_same(old, log) and log.is_unverified and not old.is_unverified:
+    with locks.updating(path):
+        try:
+            old = recordings.read(path) if path.is_file() else None
+        except RequestError:
+            old = None  # damaged: it is replaced
+        if old is not None and _is_same(old, log) and log.is_unverified and not old.is_unverified:
+            return False
+        if old is not None and yields and not _is_same(old, log):
+            return False
+        if old is not None and _is_same(old, log) and log.is_unverified == old.is_unverified:
+            if all(row in old.entries for row in log.entries):
                 return False
-            if old is not None and yields and not _is_same(old, log):
-                return False
-            if old is not None and _is_same(old, log) and log.is_unverified == old.is_unverified:
-                if all(row in old.entries for row in log.entries):
-                    return False
-                both = (log, old) if yields else (old, log)
-                log = replace(log, entries={**both[0].entries, **both[1].entries})
-            recordings.write(path, replace(log, entries=_bounded(log.entries)))
+            both = (log, old) if yields else (old, log)
+            log = replace(log, entries={**both[0].entries, **both[1].entries})
+        recordings.write(path, replace(log, entries=_bounded(log.entries)))
     return True
 
 
