@@ -47,6 +47,45 @@ def test_a_default_that_does_not_compile_is_one_message_with_the_log(tmp_path: P
     assert done.err.startswith("error: cuda: a=1 does not compile: f.cu(7): error: identifier")
 
 
+FUNCTIONS = """
+import numpy as np
+
+def drawn(rng, n):
+    return np.arange(n, dtype="float32")
+
+def expected(x):
+    with np.errstate(divide="ignore"):
+        return 1 / x.astype("float64")
+
+def unknown(x):
+    return y
+
+def short(x):
+    return x[1:]
+"""
+
+
+def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, tune: Tune) -> None:
+    code = "__global__ void f(float *y, const float *x, int n) { y[threadIdx.x] = a / x[threadIdx.x]; }"
+    arguments = [Y, array("x", "float32", ["n"], fill={"python": "f.py:drawn"})]
+    (tmp_path / "f.py").write_text(FUNCTIONS)
+    file = written(tmp_path, code, arguments, {"python": "f.py:expected"}, "cuda", block=[64], grid=[1])
+    done = tune("validate", file, 8, "--answers", "--json")
+    assert "runs f.py:drawn and f.py:expected of " in done.err
+    keys = ("name", "is_answer", "dtype", "shape", "least", "largest", "strange")
+    assert [tuple(each[key] for key in keys) for each in done.json["contents"]] == [
+        ("x", False, "float32", [8], 0, 7, 0),
+        ("y", True, "float64", [8], 1 / 7, 1, 1),
+    ]
+    assert "0.1428571 to 1, 1 of 8 NaN or infinite" in tune("validate", file, 8, "--answers").out
+    assert "SIZE is missing: there is no default for n" in tune("validate", file, "--answers").err
+    for wrong, message in [("unknown", "f.py:12: unknown() does not return: NameError"), ("short", "has shape (7,)")]:
+        written(tmp_path, code, arguments, {"python": f"f.py:{wrong}"}, "cuda", block=[64], grid=[1])
+        assert tune("validate", file, 8).status == 0, "it runs nothing"
+        failed = tune("validate", file, 8, "--answers")
+        assert (failed.status, failed.out, message in failed.err) == (2, "", True), failed.err
+
+
 @pytest.mark.slow
 def test_a_convolution_is_checked_without_scipy_which_takes_a_second_to_import() -> None:
     file = paths.shipped("spaces") / "gallery/convolution.yaml"

@@ -187,9 +187,10 @@ def _without_device(space: Space) -> str:
     """The end of a message: what can be done without a GPU with the user's own kernel in CUDA alone; else empty."""
     if not _is_own(space) or not _is_cuda_alone(space) or count("cuda"):
         return ""
-    compiles = f"`tune validate {shown(relative_to_cwd(space.files[0]))} --compile` compiles it without a GPU"
+    command = f"`tune validate {shown(relative_to_cwd(space.files[0]))} SIZE --compile --answers`"
     title = LANGUAGES["cuda"].title if space.python_language is None else space.python_language.title
-    return f"; the source of {space.name} is {title}, for NVIDIA GPUs alone: {compiles}; tune it on a machine with one"
+    only = f"the source of {space.name} is {title}, for NVIDIA GPUs alone"
+    return f"; {only}: {command} compiles it and computes its answers without a GPU; tune it on a machine with one"
 
 
 def _is_cuda_alone(space: Space) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 @click.option(
     "--compile", "compiles", is_flag=True, help="Also compile the default configuration with each compiler found."
 )
+@click.option(
+    "--answers", is_flag=True, help="Also fill the inputs and compute the expected outputs, by Python functions too."
+)
 @click.option("--show-source", is_flag=True, help="Also print the text that is compiled for the default configuration.")
 @TYPES
 @JSON
 def command(
-    file: Path, size: str | None, types: dict[str, str], compiles: bool, show_source: bool, as_json: bool
+    file: Path, size: str | None, types: dict[str, str], compiles: bool, answers: bool, show_source: bool, as_json: bool
 ) -> None:
     """Check a space file, and name the line and key of its first error.
 
@@ -37,6 +41,9 @@ def command(
 
     With --compile, the default configuration is built for each kind of device that has a compiler on this machine. CUDA
     needs no device for that.
+
+    With --answers, the inputs are filled and the expected outputs computed as `tune` does it, at SIZE. This runs the
+    Python functions of the file, and needs a C compiler, but no device.
 
     With --show-source, the text that the compiler gets follows: without host code, and with the configuration's values
     in place of those that the file defines. Its lines have the numbers of the file's lines after each #line.
@@ -87,10 +94,35 @@ def command(
         doubts = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.doubts]
         data["warnings"] += doubts
         output.warn(doubts)
+    if answers:
+        lines.append(_answers(space, scope, size, data))
     if show_source:
         data["sources"] = _sources(space, scope)
         lines += data["sources"]
     output.answer(as_json, data, "\n".join(lines))
+
+
+def _answers(space: Space, scope: Scope, size: str | None, data: dict[str, Any]) -> str:
+    """Fill the inputs and compute the answers, add them to `data`, and return them as a table. Prints warnings."""
+    from tuner.devices import open_device
+    from tuner.measure.process.task import announce
+    from tuner.measure.verify import host_answers
+    from tuner.space.chosen import size_of
+
+    scope = replace(scope, sizes=size_of(size, space.operation, scope.types))  # at no common size, which may be large
+    announce(space, output.say)
+    found = host_answers.compute(open_device("host"), space, scope)
+    data["contents"] = [asdict(each) for each in found.contents]
+    data["warnings"] += found.warnings
+    output.warn(found.warnings)
+    rows = []
+    for each in found.contents:
+        numbers = "" if each.least is None else f"{each.least:.7g} to {each.largest:.7g}"
+        strange = f"{each.strange:,} of {math.prod(each.shape):,} NaN or infinite" if each.strange else ""
+        held = ", ".join(filter(None, [numbers, strange]))
+        shape = " x ".join(map(str, each.shape))
+        rows.append([each.name, "expected" if each.is_answer else "input", each.dtype, shape, held])
+    return f"{output.table(['array', '', 'dtype', 'shape', 'numbers'], rows)}\ncomputed in {found.seconds:.3g} s"
 
 
 def _sources(space: Space, scope: Scope) -> list[str]:
