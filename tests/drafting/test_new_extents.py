@@ -335,6 +335,15 @@ __global__ void f(float *y, const float *x) {
             [["ni", "nj"], ["ni"]],
         ),
         (
+            "f.c",
+            "#define AT(i, j) ((i) * (m + 2) + (j))\nvoid f(double *y, const double *x, const double *z, int n, int m)"
+            "{ for (int i = 1; i <= n; i++) for (int j = 1; j < (4 < m + 1 ? 4 : m + 1); j++) y[AT(i, j)] = z[AT(i, j)]"
+            " + x[AT(i - 1, j)] + x[AT(i + 1, j)] + x[AT(i, j + 1)]; }\n"
+            'int main() { int n = 9, m = atoi("9"); size_t bytes = (size_t)(n + 2) * (m + 2) * sizeof(double);'
+            " double *x = malloc(bytes), *y = malloc(bytes), *z = malloc(bytes); f(y, x, z, n, m); }",
+            [["n + 2", "m + 2"]] * 3,
+        ),
+        (
             "f.cu",
             "#define N 128\n__global__ void f(float C[N][32], const float (*A)[N / 4], int n) {"
             " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) C[i][3] = A[i][4]; }",
@@ -342,7 +351,7 @@ __global__ void f(float *y, const float *x) {
         ),
     ],
 )
-def test_arrays_of_several_axes_have_the_extents_of_their_types(
+def test_arrays_of_several_axes_have_the_extents_of_their_types_and_of_their_rows(
     name: str, code: str, shapes: list[list[str | int]], tmp_path: Path, tune: Tune
 ) -> None:
     (tmp_path / name).write_text(code)

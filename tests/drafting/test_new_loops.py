@@ -20,11 +20,13 @@ __global__ void f(float *next, const float *now, int n, float rate) {{
 
 
 def uncommented(text: str) -> str:
-    """The draft with the lines of its loop, in the place of the kernel's, and the roles that they ask for."""
+    """The draft with the lines of its loop, in the place of the kernel's, and of the arrays that it exchanges."""
     before, _, rest = text.partition("# The whole loop,")
     before = re.sub(r"^(kernel|grid|block):.*\n", "", before, flags=re.MULTILINE)
     for name, role in re.findall(r"(\w+) with role: (\w+)", rest):
         before = re.sub(rf"(name: {name},.* role: )\w+", rf"\g<1>{role}", before)
+    for line, name in re.findall(r"^# (    - \{name: (\w+),.*)$", rest, re.MULTILINE):
+        before = re.sub(rf"^    - \{{name: {name},.*$", line, before, flags=re.MULTILINE)
     for name, number in re.findall(r"in `sizes:`, (\w+): ?(\d*)", rest):
         before = re.sub(r"(  sizes:.*\n)", rf"\g<1>    {name}: {number}\n", before)
     lines = [line[2:] for line in rest[rest.index("# steps:") :].splitlines()]
@@ -62,8 +64,34 @@ void run(float *a, float *b, int n, int steps) {{
 }}
 """
     _, text = drafted(tmp_path, tune, code)
-    assert "#   in `arguments:`, in_ with role: inout, and out with role: scratch" in text
+    assert "#   in `arguments:`, in the place of the lines of in_ and out:\n#     - {name: out, dtype: float32" in text
     compiled(tmp_path, tune, uncommented(text))
+
+
+@pytest.mark.parametrize(
+    ("made", "store", "old"),
+    [
+        ("calloc(n, 4)", "now[i] - old[i]", "role: scratch, zeroed: each}"),
+        ("calloc(n, 4)", "now[i] + now[MAX(MIN(i + 1, n - 1), 0)]", "role: scratch, zeroed: each}"),
+        ("load(n)", "now[i]", "role: scratch}\n"),
+    ],
+)
+def test_arrays_that_a_loop_exchanges_have_one_shape_and_what_the_kernel_reads_of_both(
+    made: str, store: str, old: str, tmp_path: Path, tune: Tune
+) -> None:
+    code = f"""
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define T 32
+void f(float *old, const float *now, int n) {{
+    for (int t = 1; t < n - 1; t += T) for (int i = t; i < MIN(t + T, n - 1); i++) old[i] = {store}; }}
+int main() {{ int n = read(); float *a = {made}, *b = load(n);
+    for (int k = 0; k < 9; k++) {{ f(a, b, n); float *kept = a; a = b; b = kept; }} }}
+"""
+    _, text = drafted(tmp_path, tune, code, name="f.c")
+    assert f"#     - {{name: old, dtype: float32, shape: [n], {old}" in text
+    assert "#     - {name: now, dtype: float32, shape: [n], role: inout}\n" in text
+    assert ("#   old keeps elements of the pass before: write them in a step" in text) == (made == "load(n)")
 
 
 def test_loop_variables_that_a_kernel_takes_have_their_values(tmp_path: Path, tune: Tune) -> None:

@@ -73,8 +73,10 @@ class ArrayCounts:
         """Whether indices and host code, in the same names, tell numbers of elements of which one is wrong."""
         count, product = self._evaluated(count), self._elements(indexed)
         names = {name for each in (*count, *product) for name in each}
-        less = added(count, product, -1)
+        less, rows = added(count, product, -1), quotient_of(count, self._elements(indexed[1:]))
+        more = {(): -1} if rows is None else added(rows, self._elements(indexed[:1]), -1)
         is_more = set(less.values()) <= {1} or quotient_of(count, product) is not None
+        is_more |= {*more} <= {()} and more.get((), 0) >= 0  # so many rows behind those that are read
         return names <= {*self._facts.sizes, *self._facts.size_macros} and not is_more
 
     def _is_of_host(self, name: str, count: Polynomial) -> bool:

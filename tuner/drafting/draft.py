@@ -62,7 +62,7 @@ class Draft:
             *self._parameters(),
             *self._restrictions(),
             *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
-            *self._repeats.lines(self._step),
+            *self._repeats.lines(self._step, self.arguments.exchanged),
             *self.arguments.data(),
         ]
         return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from tuner.drafting.arrays.shapes import Names, Shapes
 from tuner.drafting.fields import StructPointer
 from tuner.drafting.kernel_parameters import KernelParameters
 from tuner.drafting.knobs.proposals import Knob
-from tuner.drafting.roles import inference, uses
+from tuner.drafting.roles import borders, inference, uses
 from tuner.drafting.roles.calls import Calls
 from tuner.languages import LANGUAGES
 from tuner.space.dtypes import DTYPES
@@ -211,14 +211,22 @@ class Facts(KernelParameters):
         if parameter.name not in self._known_roles:
             pointer = next((each for each in self.pointers if each.array.name == parameter.name), None)
             found = self._role(parameter) if pointer is None else self._role_in_struct(pointer)
-            leaves_first = found == ("out", []) and uses.leaves_first(self.body, self.has_grid)
-            if leaves_first and self.launched.clears(parameter.name):
-                found = "inout", []  # its border keeps the zeros of the host
+            if found == ("out", []) and self._keeps_border(parameter.name):
+                self.with_borders.add(parameter.name)
+                found = "inout", []
             inputs = [p.name for p in self.parameters if p.is_pointer and p.is_const]
             if found == ("out", []) and (array := uses.leaves_by(inputs, self.body, parameter.name)):
                 found = "out", [f"threads leave where {array} says so: does it keep elements? then role: inout"]
             self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]
+
+    @cached_property
+    def with_borders(self) -> set[str]:
+        """The arrays that the kernels write except for a border, if they read nothing of them."""
+        return set()
+
+    def _keeps_border(self, name: str) -> bool:
+        return borders.is_kept(name, self.body, [p.name for p in self.parameters if not p.is_pointer])
 
     @cached_property
     def _temporary(self) -> set[str]:

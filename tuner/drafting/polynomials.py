@@ -91,13 +91,17 @@ def _sum(extent: str) -> Polynomial:
 
 
 def quotient_of(one: Polynomial, other: Polynomial) -> Polynomial | None:
-    """A polynomial divided by a product; None if it is not a multiple."""
-    (only, *more), found = [*other] or [()], dict[tuple[str, ...], int]()
-    if more or only not in other:
-        return None
-    for product, factor in one.items():
-        left = Counter(product)
-        if Counter(only) - left or factor % other[only]:
+    """A polynomial divided by another one; None if it is not a multiple."""
+    first, rest, found = max(other, key=_order, default=()), one, dict[Monomial, int]()
+    while rest and len(rest) <= MOST_TERMS and other:
+        top = max(rest, key=_order)
+        if Counter(first) - Counter(top) or rest[top] % other[first]:
             return None
-        found[tuple(sorted((left - Counter(only)).elements()))] = factor // other[only]
-    return found
+        part = tuple(sorted((Counter(top) - Counter(first)).elements()))
+        found[part] = rest[top] // other[first]
+        rest = added(rest, times({part: found[part]}, other), -1)
+    return None if rest else found
+
+
+def _order(product: Monomial) -> tuple[int, Monomial]:
+    return len(product), product

@@ -16,6 +16,7 @@ from tuner.drafting.yaml_text import name_of
 from tuner.space.expressions import arithmetic
 
 Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
+Exchanged = Callable[[str, str], list[str]]  # the argument lines of two arrays
 StepLines = Callable[[int], list[str]]
 MOST_PASSES = 1000
 _MEASURES = re.compile(r"(?i)repeat|^n?_?rep(?:s|etitions?)?$|warm_?up|trials?$|_?runs?$|bench")
@@ -113,13 +114,13 @@ class Repeats:
                 return True
         return False
 
-    def lines(self, step_lines: StepLines) -> list[str]:
-        """The comment with the lines of the whole loop; none without a question."""
+    def lines(self, step_lines: StepLines, exchanged: Exchanged) -> list[str]:
+        """The comment with the lines of the whole loop; none without a question. `exchanged` gives those of arrays."""
         if not self.question:
             return []
         instead = "`kernel:`, `grid:` and `block:`" if len(self._items) == 1 else "these `steps:`"
         body = ["steps:", *self._nested(self._items, step_lines, "  ", self._names)]
-        notes = [f"#   {note}" for note in self._notes("\n".join(body))]
+        notes = [f"#   {note}" for note in self._notes("\n".join(body), exchanged)]
         head = [f"# The whole loop, in the place of {instead}; a loop variable is no size and no option:"]
         return [*head, *notes, *(f"# {line.partition('  # ? ')[0]}" for line in body)]
 
@@ -196,7 +197,7 @@ class Repeats:
         words |= {w for _, found in self._items for other in found if other is not loop for w in other.header}
         return loop.variable in words
 
-    def _notes(self, text: str) -> Iterator[str]:
+    def _notes(self, text: str, exchanged: Exchanged) -> Iterator[str]:
         """What the lines need elsewhere: sizes that only the host has, and scalars that follow from loop variables."""
         variables = {loop.variable for _, found in self._items for loop in found} - {""}
         heads = " ".join(re.findall(r"- repeat: ([^#\n]*)", text))
@@ -217,8 +218,9 @@ class Repeats:
             read = [name for name in arrays if any(of.get(name) == "in" for of in self._roles)]
             if len(read) == 1:
                 other = arrays[1 - arrays.index(read[0])]
-                old, new = (self._drafted.get(name, name) for name in (read[0], other))
-                yield f"in `arguments:`, {old} with role: inout, and {new} with role: scratch"
+                names = " and ".join(self._drafted.get(name, name) for name in (read[0], other))
+                yield f"in `arguments:`, in the place of the lines of {names}:"
+                yield from exchanged(read[0], other)
         for site, step in zip(self._sites, self._facts.steps, strict=False):
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if not parameter.is_pointer and len(words) > 1 and variables & {*words}:

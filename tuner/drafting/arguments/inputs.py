@@ -33,7 +33,8 @@ class DraftedInputs:
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         choices = self._facts.choices
-        if self._facts.role(parameter)[0] == "inout" and self._facts.launched.clears(parameter.name):
+        facts, name = self._facts, parameter.name
+        if facts.role(parameter)[0] == "inout" and (facts.launched.clears(name) or name in facts.with_borders):
             return "fill: zeros", []
         if choices.counts_places(parameter.name):
             return "fill: zeros", ["it counts written elements: does it start at 0?"]

@@ -69,8 +69,25 @@ class DraftedArguments:
         if parameter.kind:
             keys, question = objects.drafted(parameter, self.extents, self.facts.body)
             return f"    - {{name: {word(name_of(parameter))}, {keys}}}{asked(question)}"
-        if of_value := self.values.line(parameter):
-            return of_value
+        return self.values.line(parameter) or str(self._line(parameter))
+
+    def exchanged(self, kept: str, other: str) -> list[str]:
+        """The lines of two arrays that a loop exchanges, the first of which the caller gets, and what is left open."""
+        lines = {p.name: self._line(p) for p in self.facts.parameters if p.name in (kept, other)}
+        shape = max((line.keys[0] for line in lines.values()), key=lambda shape: shape.count(","))
+        found, (role, _) = list[str](), self.facts.role(next(p for p in self.facts.parameters if p.name == other))
+        clears = role == "inout" and self.facts.launched.clears(other)
+        for name, line in lines.items():
+            fill = [key for key in line.keys if name == kept and key.startswith("fill:")]
+            roles = ["role: inout", *fill] if name == kept else ["role: scratch", *["zeroed: each"] * clears]
+            found.append(f"  - {{{', '.join([f'name: {word(line.name)}', f'dtype: {line.dtype}', shape, *roles])}}}")
+        if role == "inout" and not clears:
+            cure = "write them in a step before the loop, or add `zeroed: each`"
+            found.append(f"{lines[other].name} keeps elements of the pass before: {cure}")
+        return found
+
+    def _line(self, parameter: Parameter) -> ArgumentLine:
+        """The line of an array or a number."""
         name = parameter.name
         line = ArgumentLine(name_of(parameter), *self._dtype(parameter))
         if name not in self.told.values:
@@ -85,7 +102,7 @@ class DraftedArguments:
             line.notes.append("a leading dimension, which a launch reads from the arrays of the call")
         if line.name != name:
             line.notes.append(f"`{name}` is a Python keyword, which references cannot use")
-        return str(line)
+        return line
 
     def _dtype(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The dtype of a number or of the elements of an array, and questions about it."""

@@ -89,7 +89,8 @@ class IndexBounds:
             if one is not None and one == other:
                 return one
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._clamped:
-            products = (self._product(limit, number=0) for limit in self._clamped[only[0]])
+            limits = self._clamped[only[0]]
+            products = (self._product(limit, number=0) or self._of_largest(limit) for limit in limits)
             of_limits = {tuple(product) for product in products if product is not None}
             if of_limits:
                 return list(of_limits.pop()) if len(of_limits) == 1 else None
@@ -98,6 +99,12 @@ class IndexBounds:
             within = last.get((), 0) <= min(self._added.get(_key(last), {-1}))
             found = self._extents.get(_key(last), set()) if within else set()
         return list(next(iter(found))) if len(found) == 1 else None
+
+    def _of_largest(self, limit: Polynomial) -> list[str] | None:
+        """The extents that bound one less than a limit, as those of `i` bound `max(i - 1, 0)`."""
+        last = added(limit, {(): -1})
+        found = self.extents(bare(last))
+        return found if found and self.excess(bare(last), last.get((), 0)) == 0 else None
 
     def with_lasts(self, index: Polynomial) -> Polynomial:
         """The largest value of an index that loop variables have counted up: `i + 3 * n` for `i + k * n` and k < 4."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tuner.drafting.arrays.local_names import is_member
+from tuner.drafting.expansion import split_arguments
 from tuner.drafting.polynomials import Polynomial, bare, text
 from tuner.space.sources.tokens import matching
 
@@ -33,9 +34,7 @@ class Comparisons:
             sign = body[position] + ("=" if body[position + 1] == "=" else "")
             is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
             if sign in (*BOUNDS, "<=", ">", "==", "!=") and not is_other:
-                left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
-                if self._chooses(left, right, position + len(sign) + len(right)):
-                    continue
+                left, right = _compared(body, position - 1, -1), _compared(body, position + len(sign), 1)
                 if left and right and (sign != ">=" or self._leaves(position)):
                     smaller = self._polynomial(left)
                     if sign in BOUNDS and self._is_of_part(sign, left, position):
@@ -50,28 +49,19 @@ class Comparisons:
         for position, word in enumerate(body):
             is_less = body[position + 1 : position + 2] == ("<",) and body[position + 2] not in "<="
             if _NAME.fullmatch(word) and is_less and not is_member(body, position):
-                limit = self._polynomial(self._compared(position + 2, 1))
+                limit = self._polynomial(_compared(body, position + 2, 1))
                 limits.setdefault(word, set()).add(text(bare(limit)))
         return [name for name, each in limits.items() if len(each) > 1]
 
     def _shifted_out(self, position: int) -> tuple[Polynomial, Sequence[str]] | None:
         """The index and the limit of `if (i >> bits) return;`; None if the shift at a position is no such condition."""
         body = self._body
-        left, right = self._compared(position - 1, -1), self._compared(position + 2, 1)
+        left, right = _compared(body, position - 1, -1), _compared(body, position + 2, 1)
         first, last = position - len(left), position + 2 + len(right)
         is_whole = body[first - 2 : first] == ("if", "(") and body[last : last + 1] == (")",)
         if not is_whole or len(right) != 1 or not _NAME.fullmatch(right[0]) or not self._leaves(position):
             return None
         return self._polynomial(left), ("1", "<", "<", *right)
-
-    def _chooses(self, left: Sequence[str], right: Sequence[str], at: int) -> bool:
-        """Whether a comparison that ends at `at` chooses the larger or smaller one of its sides: `a > b ? a : b`."""
-        while self._body[at : at + 1] == (")",):
-            at += 1
-        first = self._compared(at + 1, 1) if self._body[at : at + 1] == ("?",) else ()
-        colon = at + 1 + len(first)
-        second = self._compared(colon + 1, 1) if first and self._body[colon : colon + 1] == (":",) else ()
-        return bool(second) and {*map(_bare, (first, second))} == {*map(_bare, (left, right))}
 
     def _leaves(self, position: int) -> bool:
         """Whether what a condition at a position guards leaves the kernel or a loop, or is an alternative."""
@@ -126,16 +116,51 @@ class Comparisons:
             end += 1
         return after, end
 
-    def _compared(self, at: int, step: int) -> Sequence[str]:
-        """The tokens on one side of a comparison; `step` is -1 for the left and 1 for the right."""
-        body, depth, end = self._body, 0, at
-        while 0 <= end < len(body):
-            word = body[end]
-            depth += (word in "([") - (word in ")]") if step > 0 else (word in ")]") - (word in "([")
-            if depth < 0 or (depth == 0 and word in OPERAND_ENDS):
-                break
-            end += step
-        return body[at:end] if step > 0 else body[end + 1 : at + 1]
+
+def _compared(body: Sequence[str], at: int, step: int) -> Sequence[str]:
+    """The tokens on one side of a comparison; `step` is -1 for the left and 1 for the right."""
+    depth, end = 0, at
+    while 0 <= end < len(body):
+        word = body[end]
+        depth += (word in "([") - (word in ")]") if step > 0 else (word in ")]") - (word in "([")
+        if depth < 0 or (depth == 0 and word in OPERAND_ENDS):
+            break
+        end += step
+    return body[at:end] if step > 0 else body[end + 1 : at + 1]
+
+
+def with_extremes(body: Sequence[str]) -> tuple[str, ...]:
+    """The tokens of a function with `min(a, b)` in the place of `a < b ? a : b`, and likewise with `max`."""
+    found = [*body]
+    while "?" in found:
+        before, at = len(found), 0
+        while (at := at + 1) < len(found) - 1:
+            if found[at] in "<>" and (extreme := _extreme(found, at)) is not None:
+                first, words, end = extreme
+                found[first:end] = words
+        if len(found) == before:
+            break
+    return tuple(found)
+
+
+def _extreme(body: Sequence[str], at: int) -> tuple[int, list[str], int] | None:
+    """Where the choice of the larger or smaller side of a comparison at a position begins and ends, with what it is;
+    None for anything else."""
+    right = at + 1 + (body[at + 1] == "=")
+    sides = _compared(body, at - 1, -1), _compared(body, right, 1)
+    begin, mark = at - len(sides[0]), right + len(sides[1])
+    while begin > 0 and (body[begin - 1], *body[mark : mark + 1]) == ("(", ")"):
+        begin, mark = begin - 1, mark + 1
+    if [*body[mark : mark + 1]] != ["?"]:
+        return None
+    first = _compared(body, mark + 1, 1)
+    colon = mark + 1 + len(first)
+    second = _compared(body, colon + 1, 1) if [*body[colon : colon + 1]] == [":"] else ()
+    one, other, *chosen = map(_bare, (*sides, first, second))
+    if not second or chosen not in ([one, other], [other, one]):
+        return None
+    name = "min" if (body[at] == "<") == (chosen[0] == one) else "max"
+    return begin, [name, "(", *one, ",", *other, ")"], colon + 1 + len(second)
 
 
 def _is_of_blocks(index: Polynomial) -> bool:
@@ -150,17 +175,14 @@ def _bare(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _limits(words: Sequence[str]) -> list[Sequence[str]]:
+def _limits(words: Sequence[str]) -> Sequence[Sequence[str]]:
     """The upper limits that an expression implies: a and b for min(a, b), else the expression itself."""
     words = _bare(words)
     start = 2 if tuple(words[:2]) == ("std", "::") else 0
-    if tuple(words[start : start + 2]) != ("min", "(") or matching(words, start + 1) != len(words) - 1:
-        return [words]
-    parts, depth = [list[str]()], 0
-    for word in words[start + 2 : -1]:
-        depth += (word in "([{") - (word in ")]}")
-        parts.append([]) if word == "," and not depth else parts[-1].append(word)
-    return [*parts]
+    is_call = tuple(words[start : start + 2]) in (("min", "("), ("fmin", "("))
+    return (
+        split_arguments(words[start + 2 : -1]) if is_call and matching(words, start + 1) == len(words) - 1 else [words]
+    )
 
 
 def end_of_statement(body: Sequence[str], at: int) -> int:

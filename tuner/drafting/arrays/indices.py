@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.drafting.arrays import pitches, remainders, scopes, straight
 from tuner.drafting.arrays.byte_offsets import is_dereference
-from tuner.drafting.arrays.comparisons import BOUNDS, OPERAND_ENDS, Comparisons, end_of_statement
+from tuner.drafting.arrays.comparisons import BOUNDS, OPERAND_ENDS, Comparisons, end_of_statement, with_extremes
 from tuner.drafting.arrays.local_names import LocalNames, is_member
 from tuner.drafting.expansion import split_arguments
 from tuner.drafting.polynomials import Polynomial, added, atom, is_short, text, times, written
@@ -21,7 +21,7 @@ from tuner.space.sources.tokens import matching
 
 AXES = "xyz"
 _PRODUCTS = ("__mul24", "__umul24", "mul24")  # of two small numbers
-_CLAMPS = {"min": 2, "max": 2, "clamp": 3}  # with their numbers of arguments
+_CLAMPS = {"min": 2, "max": 2, "clamp": 3, "fmin": 2, "fmax": 2}  # with their numbers of arguments
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OPENCL = {
     "get_local_id": "threadIdx",
@@ -57,7 +57,7 @@ class Indices:
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str], scalars: Sequence[str] = ()) -> None:
         names = {*arrays, *scalars}
-        self._body, self._arrays = straight.renamed(scopes.renamed(body, names), names), set(arrays)
+        self._body, self._arrays = straight.renamed(scopes.renamed(with_extremes(body), names), names), set(arrays)
         local = LocalNames(self._body)
         self._defined, self.unsteady = local.values, local.unsteady
         self._known = dict[str, Polynomial]()  # values of local names
@@ -154,7 +154,7 @@ class Indices:
         if len(parts) != _CLAMPS[function]:
             return None
         first, *others = [[added(each, {(): 1}), *self.clamped.get(text(each), ())] for each in parts]
-        if function == "max":  # with a number, usually 0, which every array reaches
+        if function.endswith("max"):  # with a number, usually 0, which every array reaches
             numbers = [set(each) <= {()} for each in parts]
             found = others[0] if numbers[0] else first if numbers[1] else []
         else:

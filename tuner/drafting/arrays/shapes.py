@@ -281,7 +281,7 @@ class Shapes:
         if open_ and len(told) == 1 == len(told[0]) and len(open_) + 1 == len(found):
             self._same |= {each.index: told[0][0] for each in open_ if isinstance(told[0][0], str)}
             return told[0]
-        return longer[0] if longer else found[0] if len(found) == 1 else None
+        return longer[0] if longer else _farthest(found)
 
     def likely(self, name: str) -> list[str]:
         """The shape of an array that those of its indices tell that tell one; empty if none does, or two differ."""
@@ -319,6 +319,15 @@ def _is_known(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
         return False
     first, *others = extents
     return isinstance(first, str) or (first.axis != "" and len(others) >= apart)
+
+
+def _farthest(found: Sequence[list[Extent]]) -> list[Extent] | None:
+    """Those of several extents that go farthest where they only differ in how far they go beyond a size."""
+    parts = [re.fullmatch(r"(.+?)(?: \+ (\d+))?", each[0]) if isinstance(each[0], str) else None for each in found]
+    ends = [(int(part[2] or 0), each) for part, each in zip(parts, found, strict=True) if part is not None]
+    same = {(part[1], *each[1:]) for part, each in zip(parts, found, strict=True) if part is not None}
+    is_single = len(same) == 1 and len(ends) == len(found)
+    return max(ends, key=lambda end: end[0])[1] if is_single else found[0] if len(found) == 1 else None
 
 
 def _is_part(whole: Sequence[Extent], part: Sequence[Extent] | None) -> bool:

@@ -250,7 +250,8 @@ def _thread(axis: int) -> str:
 
 def _thread_offsets(code: str, axis: int) -> dict[str, str]:
     """The expressions that are the thread index of an axis plus an offset, and the names that are assigned to such,
-    each with the offset: an empty text, a number or a name."""
+    each with the offset: an empty text, a number or a name. Variables of loops, which have bounds, are none of them."""
+    code = re.sub(rf"\bfor\s*\(\s*(?:\w+\s+)*\w+\s*=\s*{_thread(axis)}\s*(?=[;,])", "for (", code)
     every = re.findall(rf"(?:\b(\w+)\s*=\s*)?({_thread(axis)}(?:\s*\+\s*(\w+))?)(?=\s*([;,\]]))", code)
     return {each: offset for name, text, offset, _ in every for each in (name, text) if each}
 

@@ -23,17 +23,6 @@ _ELEMENT = re.compile(r"\b(\w+) @")
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 _LIMITS = re.compile(r"\b(?:f?(?:min|max)f?|clamp) \(")
 _COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
-_OF_FIRST = r"(?:< [1-9]\w*|< [A-Z]\w*|< = 0|= = 0)"
-_FIRST_LEAVE = re.compile(rf"\bif \( (?:[^;{{}}]* \| \| )?\w+ {_OF_FIRST} (?:\| \| [^;{{}}]*)?\) (?:{{ )?return\b")
-_SECOND_BEGINS = re.compile(r"\bfor \( (?:\w+ )*\w+ = [1-9A-Z]\w* ;")
-_OTHERS_GO_ON = re.compile(r"\bif \( (?:[^;{}]* & & )?\w+ (?:> 0|> = [1-9A-Z]\w*) & & [^;{}]*\)")
-
-
-def leaves_first(body: str, has_grid: bool) -> bool:
-    """Whether threads with the first indices return, as at the border of a grid: `if (x < 1 || y < 1) return;`, or
-    others alone go on: `if (x > 0 && y > 0)`. Without a grid: whether a loop begins behind the first element."""
-    every = (_FIRST_LEAVE, _OTHERS_GO_ON) if has_grid else (_SECOND_BEGINS,)
-    return any(each.search(body) for each in every)
 
 
 def is_condition(names: Collection[str], body: str) -> bool:
