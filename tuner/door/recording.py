@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -143,12 +143,10 @@ def _questions(given: dict[str, Any], restrictions: Sequence[Any], call: Call) -
                 "FILE.py:FUNCTION}} and reference: {right: 1}"
             ),
         )
-    functions: list[tuple[str, Callable[..., Any]]] = [
-        (name, value) for name, value in (("problem_size", call.problem_size),) if callable(value)
-    ]
-    functions += [("a grid divisor", each) for each in call.grid_divisors if callable(each)]
-    for name, function in functions:
-        yield "grid", f"{name} is {origin(function)}; write the blocks as expressions of sizes and parameters"
+    divisors = (("a grid divisor", each) for each in call.grid_divisors)
+    for name, value in (("problem_size", call.problem_size), *divisors):
+        if callable(value):
+            yield "grid", f"{name} is {origin(value)}; write the blocks as expressions of sizes and parameters"
 
 
 def _with(text: str, key: str, question: str) -> str:

@@ -115,8 +115,5 @@ def _is_processor(device_id: str) -> bool:
     """Whether the device is a CPU. Opens it only if its backend may offer CPUs."""
     if not devices.BACKENDS[devices.split(device_id)[0]].may_be_processor:
         return False
-    device = devices.open_device(device_id)
-    try:
+    with contextlib.closing(devices.open_device(device_id)) as device:
         return device.on_processor
-    finally:
-        device.close()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.errors import WrongResult
 from tuner.judging.verdict import Errors, Refusal
-from tuner.measure.verify.comparison import CHUNK, Tally, compare, element_name, error_of
+from tuner.measure.verify.comparison import CHUNK, Tally, element_name, error_of, wrong_result
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
@@ -97,7 +96,10 @@ class ComparedRuns:
         if self.worst is None or _share(found) >= _share(self.worst) or not tally.is_right:
             self.worst = found
         if not tally.is_right:
-            raise _wrong(name, output, answer, bound, poison, code)
+            message = str(wrong_result(tally, name, output, answer, bound))
+            if poison is not None and code == "wrong" and (count := _left(output, answer, bound, poison)):
+                raise Refusal("unwritten", f"{message}; {count} hold what was there before the run")
+            raise Refusal(code, message)
 
     def relative(self, output: str) -> float | None:
         """The largest relative error of an output, of the kinds of runs; None if it was not compared."""
@@ -125,18 +127,6 @@ class ComparedRuns:
                     f"{sums.relative / least:,.0f} times that of the space's own kernel; {PRECISION:g} are allowed",
                     size,
                 )
-
-
-def _wrong(name: str, output: Elements, answer: Elements, bound: Bound, poison: Array | None, code: str) -> Refusal:
-    before = None if poison is None or not output.element.is_exact else poison.view(output.dtype)
-    try:
-        compare(name, output, answer, bound, before)
-        message = "is wrong"
-    except WrongResult as error:
-        message = str(error)
-    if poison is not None and code == "wrong" and (count := _left(output, answer, bound, poison)):
-        return Refusal("unwritten", f"{message}; {count} hold what was there before the run")
-    return Refusal(code, message)
 
 
 def _left(output: Elements, answer: Elements, bound: Bound, poison: Array) -> int:

@@ -36,6 +36,7 @@ FORMAT = "tuner-evaluation-1"  # of receipts
 GROUP = 8  # candidates that are timed in the same rounds
 HIDDEN, ROUNDS = 3, 11  # sizes that candidates are not told, and timed runs at each that they may know
 MOST_SEED = 2**32 - 1
+TOLD = ("timeout", "hidden", "rounds", "verify", "tune", "sanitize")  # what a judge is told as it is asked
 MOST_TRIED, MOST_HIDDEN, LEAST_ROUNDS, MOST_ROUNDS = 10_000, 100, 5, 1000
 
 
@@ -175,12 +176,7 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
         "sizes": [each.sizes for each in chosen],
         "options": chosen[0].options,
         "types": chosen[0].types,
-        "timeout": request.timeout,
-        "hidden": request.hidden,
-        "rounds": request.rounds,
-        "verify": request.verify,
-        "tune": request.tune,
-        "sanitize": request.sanitize,
+        **{name: getattr(request, name) for name in TOLD},
         "seed": seed,
     }
     named = {(each.path, each.sha256): (each, own) for each, own in zip(candidates, spaces, strict=True)}

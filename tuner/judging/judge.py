@@ -116,8 +116,7 @@ class CandidateJudge:
             "conditions": dict(self._device.conditions.values),
             "hidden": [
                 {"size": problem.size, "options": dict(problem.scope.options)}
-                for number, problem in enumerate(self._problems)
-                if number >= len(self._told)
+                for problem in self._problems[len(self._told) :]
             ],
             "baseline": dict(self._config),
             "clock_mhz": sensors.clock_mhz() if sensors is not None else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
@@ -256,11 +257,8 @@ def _local_device(kind: str, trials: Trials, device: str | None) -> DeviceInfo |
     if not devices.count(kind):
         return None
     asked = device if device is not None and devices.is_name(device) else f"{kind}:0"
-    opened = devices.open_device(asked)
-    try:
+    with contextlib.closing(devices.open_device(asked)) as opened:
         return opened.info if opened.name == trials.recording.device else None
-    finally:
-        opened.close()
 
 
 def _time(date: str) -> datetime:

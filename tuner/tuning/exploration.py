@@ -241,10 +241,7 @@ def _ledger(checked: CheckedRequest, crew: Crew, signature: str, noted: Callable
         conditions=crew.device.conditions,
         headers=crew.headers,
     )
-    ledger = Ledger(task.space, key, request.fresh, request.storage, noted)
-    if not ledger.trials and ledger.has_earlier_protocol(task.space, key):
-        noted("earlier trials were timed by an older protocol; they are kept, but not used")
-    return ledger
+    return Ledger(task.space, key, request.fresh, request.storage, noted)
 
 
 def _start(

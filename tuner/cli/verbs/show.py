@@ -103,11 +103,8 @@ def _counted_for(space: Space, device: str | None, scope_of: Callable[[str, Limi
         scope = next((each for each in scopes if not excluding_all(space, each)), scopes[0])
         is_common = scope.limits == COMMON_GPU
         return "a common GPU" if is_common else f"a GPU of capability {scope.limits.compute_capability}", scope
-    opened = devices.open_device(devices.for_space(space, device))
-    try:
+    with contextlib.closing(devices.open_device(devices.for_space(space, device))) as opened:
         return opened.name, scope_of(opened.language, opened.limits)
-    finally:
-        opened.close()
 
 
 def _step(step: Step) -> dict[str, Any]:

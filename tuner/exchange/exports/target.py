@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -110,11 +111,8 @@ class TargetDevice:
     @staticmethod
     def local(space: Space, name: str) -> TargetDevice:
         """The device `name` of this machine (`cuda:0`), which must run `space`. Raises DeviceError if it cannot."""
-        device = devices.open_device(devices.for_space(space, name))
-        try:
+        with contextlib.closing(devices.open_device(devices.for_space(space, name))) as device:
             return TargetDevice(device.name, device.kind, device.architecture, device.limits, device.conditions)
-        finally:
-            device.close()
 
     @staticmethod
     def remote(kind: str, architecture: str, name: str = "") -> TargetDevice:

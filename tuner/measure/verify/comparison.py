@@ -110,12 +110,17 @@ def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison:
             chunk = slice(start, start + actual.size)
             expected = answer.part(chunk.start, chunk.stop)
             tally.add(start, actual, expected, None if poison is None else poison.reshape(-1)[chunk])
-    if tally.is_right:
-        return Verdict.of(tally.worst, tally.wrong, bound)
+    if not tally.is_right:
+        raise wrong_result(tally, name, output, answer, bound)
+    return Verdict.of(tally.worst, tally.wrong, bound)
+
+
+def wrong_result(tally: Tally, name: str, output: Elements, answer: Elements, bound: Bound) -> WrongResult:
+    """The error of an output that is wrong by its tally."""
     first = tally.first
     actual_first, right = output.part(first, first + 1), answer.part(first, first + 1)
     what = _difference(element_name(name, first, answer.shape), actual_first, right[0])
-    raise WrongResult(
+    return WrongResult(
         f"{what}; {tally.wrong} of {output.size} elements are off by more than {bound}"
         f"{_most(tally, bound)}{_excess(tally, bound, output.size)}",
         "not a number" if np.isnan(actual_first[0]) else None,  # possibly not written: outputs begin as NaN

@@ -50,7 +50,7 @@ class Ledger:
     ) -> None:
         """Open the study, or an empty one if `fresh`. Raises RequestError if another process owns the file.
 
-        `say` is called with messages for the user about unreadable trials and outages of a server.
+        `say` is called with messages for the user about trials that are not used, and outages of a server.
         """
         self.is_kept = True  # its file outlasts this process
         self._parameters = space.parameters
@@ -65,6 +65,8 @@ class Ledger:
         self._claims = Claims(self._study, space.parameters, self._access)
         try:
             self._begin(space, key, fresh)
+            if not self._trials and self._study.has_earlier_protocol(space, key):
+                say("earlier trials were timed by an older protocol; they are kept, but not used")
         except BaseException:
             self._study.close()
             raise
@@ -131,10 +133,6 @@ class Ledger:
         while self.is_claimed(config):
             time.sleep(PAUSE_SECONDS)
             self.news()
-
-    def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
-        """Whether there is a study of the same conditions whose trials were timed by an earlier protocol."""
-        return self._study.has_earlier_protocol(space, key)
 
     def note_command(self, command: str) -> None:
         """Write this run's command line into the study, unless the last run had the same one."""
