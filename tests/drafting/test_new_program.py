@@ -109,5 +109,7 @@ def test_a_failed_draft_leaves_no_file_and_overwrites_none(present: str, tmp_pat
     (tmp_path / present).write_text("mine")
     done = tune("new", tmp_path / "a.cl", "--source", tmp_path / "b.cl")
     assert (done.status, f"{present}: already exists" in done.err) == (2, True)
+    done = tune("new", tmp_path / "a.cl", "--source", __file__)
+    assert (done.status, "host code in Python is not read; leave it out" in done.err) == (2, True)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["a.cl", "b.cl", present])
     assert (tmp_path / present).read_text() == "mine"

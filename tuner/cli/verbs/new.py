@@ -10,7 +10,7 @@ from tuner.cli import output as console
 from tuner.cli.options import JSON, output_option
 from tuner.errors import RequestError
 from tuner.languages import PYTHON_LANGUAGES
-from tuner.quoting import shown
+from tuner.quoting import quoted, shown
 
 PYTHON = PYTHON_LANGUAGES["triton"].suffix
 
@@ -93,6 +93,9 @@ def command(
         _write(file, text)
         _tell(file, text, "", as_json)
         return
+    if python := next((other for other in others if other.suffix == PYTHON), None):
+        advice = "leave it out, and write its build options, grid and block into the draft"
+        raise RequestError(f"--source {quoted(str(python))}: host code in Python is not read; {advice}")
     whole, lines = including(source, others, entry, file)
     if lines:
         _write(whole, lines)
