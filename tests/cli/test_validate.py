@@ -62,6 +62,9 @@ def unknown(x):
 
 def short(x):
     return x[1:]
+
+def others(n):
+    return {"z": np.ones(n)}
 """
 
 
@@ -79,8 +82,13 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
     ]
     assert "0.1428571 to 1, 1 of 8 NaN or infinite" in tune("validate", file, 8, "--answers").out
     assert "SIZE is missing: there is no default for n" in tune("validate", file, "--answers").err
-    for wrong, message in [("unknown", "f.py:12: unknown() does not return: NameError"), ("short", "has shape (7,)")]:
-        written(tmp_path, code, arguments, {"python": f"f.py:{wrong}"}, "cuda", block=[64], grid=[1])
+    for reference, also, message in [
+        ("unknown", "drawn", "f.py:12: unknown() does not return: NameError"),
+        ("short", "drawn", "has shape (7,)"),
+        ("expected", "others", "others() returns a dict of z; return one of x"),
+    ]:
+        more = {"also": {"python": f"f.py:{also}"}, "block": [64], "grid": [1]}
+        written(tmp_path, code, arguments, {"python": f"f.py:{reference}"}, "cuda", **more)
         assert tune("validate", file, 8).status == 0, "it runs nothing"
         failed = tune("validate", file, 8, "--answers")
         assert (failed.status, failed.out, message in failed.err) == (2, "", True), failed.err

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-OF_OPERATION = ("options", "tolerance", "extent", "derive", "accept", "library")
+OF_OPERATION = ("options", "tolerance", "extent", "derive", "accept", "also", "library")
 
 
 def array(name: str, dtype: str, shape: list[int | str], role: str = "in", **more: Any) -> dict[str, Any]:

@@ -315,6 +315,7 @@ def alone(folder: Path, also: str) -> Path:
     (folder / "large.py").write_text(
         "import numpy as np\n\ndef large(rng, n):\n    return {'x': np.full(n, 1000, np.float32)}\n"
         "\ndef wrong(n):\n    return {'y': np.zeros(n, np.float32)}\n"
+        "\ndef alone(n):\n    return np.full(n, 1000, np.float32)\n"
     )
     file = folder / "twice.yaml"
     file.write_text(
@@ -334,9 +335,10 @@ def test_finals_also_verify_other_contents_of_inputs(host: Device, tmp_path: Pat
         return final.failure
 
     assert failure("") is None
-    found = failure("  also: {python: large.py:large}\n")
-    assert found is not None
-    assert found.startswith("wrong result: with the inputs of large.py:large: ")
+    for function in ("large", "alone"):
+        found = failure(f"  also: {{python: large.py:{function}}}\n")
+        assert found is not None
+        assert found.startswith(f"wrong result: with the inputs of large.py:{function}: ")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,7 @@ def test_finals_also_verify_other_contents_of_inputs(host: Device, tmp_path: Pat
     [
         ("[1]", "[1]: write {python: FILE.py:FUNCTION}"),
         ("{python: large}", "does not name a function; write FILE.py:FUNCTION"),
-        ("{python: large.py:small}", "there is no function small; it defines large, wrong"),
+        ("{python: large.py:small}", "there is no function small; it defines alone, large, wrong"),
     ],
 )
 def test_what_names_other_contents_is_checked(also: str, message: str, tmp_path: Path, tune: Tune) -> None:

@@ -98,7 +98,7 @@ def also(op: Operation, scope: Scope) -> dict[str, Array]:
     given = {python_function.GENERATOR: np.random.default_rng(0), **scope.sizes, **scope.typed_options}
     returned = call(op.also, given)
     inputs = {argument.name: argument for argument in op.arrays if argument.role != "out"}
-    names = [name for name in inputs if isinstance(returned, Mapping) and name in returned]
+    names = [name for name in inputs if not isinstance(returned, Mapping) or name in returned]
     arrays: dict[str, Array] = {}
     for name, value in zip(names, by_name(op.also, returned, names or [*inputs]), strict=True):
         expected = dtype(inputs[name], scope), operation.shape(inputs[name], scope)

@@ -63,6 +63,8 @@ def compute(device: Device, space: Space, problem: Scope) -> HostAnswers:
     referee = Referee(device, space, ReferenceCache())
     inputs = input_sets.draw(referee, scope, 0)
     seconds = time.perf_counter() - began
+    if also := referee.also(scope):  # what is wrong with them would be seen after the search
+        input_sets.answered(referee, scope, {**inputs.contents, **also}, input_sets.ALSO)
     warnings = referee.cases.missed({a.name for a in op.arrays}, operation.integers_without_fill(op))
     warnings += blindness.check(referee, scope, inputs).sentences
     read = {name: each for name, each in inputs.contents.items() if name not in inputs.write_only}
