@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.errors import RequestError
@@ -10,7 +10,7 @@ from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DTYPES, DType, canonical
 
 if TYPE_CHECKING:
-    from tuner.space.argument import Argument
+    from tuner.space.argument import Argument, Field
     from tuner.space.computation import Operation
     from tuner.space.scope import Scope
 
@@ -20,6 +20,11 @@ Types = Mapping[str, str]
 def dtype_of(argument: Argument, types: Types) -> DType:
     """The type of an argument under the chosen `types`."""
     return DTYPES[types.get(argument.dtype, argument.dtype)]
+
+
+def choices(argument: Argument | Field, types: Mapping[str, Sequence[str]]) -> list[DType]:
+    """The types that an argument may have, where `types` are the operation's. That of scratch must not be chosen."""
+    return [DTYPES[name] for name in types.get(argument.dtype, (argument.dtype,))]
 
 
 def dtype(argument: Argument, scope: Scope) -> DType:

@@ -16,11 +16,10 @@ from tuner.errors import ExpressionError
 from tuner.languages import ALGORITHMS, PYTHON_LANGUAGES, PythonLanguage, compilers
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
-from tuner.space import structs
+from tuner.space import chosen_types, structs
 from tuner.space.argument import Argument
 from tuner.space.computation import Operation
 from tuner.space.config import Config, Value, contains
-from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.scope import Scope
 
@@ -206,8 +205,7 @@ class Space:
 
     def _is_real(self, argument: Argument) -> bool:
         """Whether a scalar is a real number, whichever type is chosen."""
-        types = self.operation.types.get(argument.dtype, (argument.dtype,))
-        return all(DTYPES[name].kind == "real" for name in types)
+        return all(dtype.kind == "real" for dtype in chosen_types.choices(argument, self.operation.types))
 
     @staticmethod
     def _valued(argument: Argument) -> set[str]:

@@ -13,9 +13,9 @@ from tuner.errors import SpaceError
 from tuner.quoting import quoted
 from tuner.space import strides, structs
 from tuner.space.argument import Argument
-from tuner.space.chosen_types import dtype
+from tuner.space.chosen_types import choices, dtype
 from tuner.space.computation import Operation
-from tuner.space.dtypes import DTYPES, DType
+from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
@@ -178,7 +178,7 @@ def integers_without_fill(op: Operation) -> list[str]:
         a.name
         for a in op.arrays
         if a.role in ("in", "inout") and a.fill is None and not a.value
-        if any(DTYPES[dtype].kind == "integer" for dtype in op.types.get(a.dtype, (a.dtype,)))
+        if any(each.kind == "integer" for each in choices(a, op.types))
     ]
 
 
@@ -186,8 +186,7 @@ def index_hint(op: Operation) -> str:
     """The likely reason for an access out of bounds, and the remedy; empty if every integer input has a `fill:`."""
     if not (names := integers_without_fill(op)):
         return ""
-    choices = [op.types.get(a.dtype, (a.dtype,)) for a in op.arrays if a.name in names]
-    signed = any(DTYPES[dtype].low < 0 for each in choices for dtype in each)
+    signed = any(each.low < 0 for a in op.arrays if a.name in names for each in choices(a, op.types))
     have, their = ("has", "its") if len(names) == 1 else ("have", "their")
     others = [a.shape[0] for a in op.arrays if a.role in ("in", "inout") and a.name not in names and a.shape]
     last = f"{others[0].text} - 1" if others and others[0].is_name else "99"

@@ -14,7 +14,7 @@ from tuner.space.argument import Argument
 from tuner.space.chosen_types import Types
 from tuner.space.computation import Operation
 from tuner.space.default import excluding_all
-from tuner.space.dtypes import DTYPES, DType
+from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.file import sample
 from tuner.space.instance import Instance
@@ -133,8 +133,8 @@ def _operation_checks(space: Space) -> Iterator[Check]:
             if not expression.names & (chosen | space.loop_names):
                 yield ("arguments", position, "value"), _fitting(argument, expression)
         if argument.fill is not None and argument.fill.expressions:
-            for dtype in op.types.get(argument.dtype, (argument.dtype,)):
-                yield ("arguments", position, "fill"), _filled(argument.fill, DTYPES[dtype])
+            for dtype in chosen_types.choices(argument, op.types):
+                yield ("arguments", position, "fill"), _filled(argument.fill, dtype)
     for position, extent in enumerate(op.extent):
         yield ("extent", position), _whole(extent, 1)
     for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
@@ -250,8 +250,7 @@ def _file_fault(op: Operation) -> Evaluation | None:
         fill, where = argument.fill, ("operation", "arguments", position, "fill")
         try:
             if fill is not None and fill.file is not None:
-                choices = op.types.get(argument.dtype, (argument.dtype,))
-                fills.opened(fill, argument.name, [DTYPES[choice] for choice in choices])
+                fills.opened(fill, argument.name, chosen_types.choices(argument, op.types))
             elif fill is not None and isinstance(fill.function, PythonFunction):
                 python_function.check(fill.function, passed)
         except SpaceError as error:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
-from tuner.space import expressions
+from tuner.space import chosen_types, expressions
 from tuner.space.argument import Argument, Kind
 from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES, DType, canonical
@@ -182,15 +182,16 @@ class OperationReader:
             first, *others = operation.takers[name] or (None,)
             if first is None:
                 continue
-            choices = self.types.get(first.dtype, (first.dtype,))
-            if not any(DTYPES[dtype].holds(value) for dtype in choices):
+            choices = chosen_types.choices(first, self.types)
+            if not any(dtype.holds(value) for dtype in choices):
+                names = " or ".join(dtype.name for dtype in choices)
                 raise self.shared.error(
                     (*self.prefix, "options", name),
-                    f"{quoted(value)} does not fit the argument {first.name}, which is {' or '.join(choices)}; write "
-                    "another default, or declare a wider dtype",
+                    f"{quoted(value)} does not fit the argument {first.name}, which is {names}; write another default, "
+                    "or declare a wider dtype",
                 )
             for other in others:
-                is_same = len(choices) == 1 and self.types.get(other.dtype, (other.dtype,)) == choices
+                is_same = len(choices) == 1 and chosen_types.choices(other, self.types) == choices
                 if other.dtype != first.dtype and not is_same:
                     raise document.error(
                         (*place, _position(operation, other), "dtype"),
@@ -203,8 +204,7 @@ class OperationReader:
         for position, argument in enumerate(operation.arguments):
             if argument.role not in ("out", "inout"):
                 continue
-            dtypes = [DTYPES[name] for name in self.types.get(argument.dtype, (argument.dtype,))]
-            coarse = next((dtype for dtype in dtypes if dtype.is_coarse), None)
+            coarse = next((dtype for dtype in chosen_types.choices(argument, self.types) if dtype.is_coarse), None)
             compared = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
             given = [operation.tolerance[name].terms.keys() for name in compared if name in operation.tolerance]
             bounded = len(given) == len(compared) and all(terms - {"wrong"} for terms in given)

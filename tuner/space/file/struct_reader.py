@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.quoting import quoted
-from tuner.space import expressions, structs
+from tuner.space import chosen_types, expressions, structs
 from tuner.space.argument import Argument, Field
 from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES
@@ -61,7 +61,7 @@ def check(document: Document, place: Where, operation: Operation, languages: Col
         return
     for position, argument in enumerate(operation.arguments):
         for number in structs.numbers(argument) if argument.fields else ():
-            if "float16" in operation.types.get(number.dtype, (number.dtype,)):
+            if DTYPES["float16"] in chosen_types.choices(number, operation.types):
                 message = f"{number.name}: a struct for C cannot have a float16; pass it as a float32"
                 raise document.error((*place, position), message)
         if any(field.offset is not None or field.align for field in argument.fields):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tuner.classes import dataclass
+from tuner.space import chosen_types
 from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
-from tuner.space.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from tuner.space.argument import Argument, Declared
@@ -74,5 +74,5 @@ class Constant(Kind):
 
 def bytes_of(argument: Argument, operation: Declared) -> str:
     """The bytes of an array as an expression, with its smallest dtype: restrictions do not know the chosen one."""
-    itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
+    itemsize = min(dtype.itemsize for dtype in chosen_types.choices(argument, operation.types))
     return " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.classes import dataclass
+from tuner.space import chosen_types
 from tuner.space.argument import Key, Kind
 from tuner.space.kinds.texture import Texture
 
@@ -58,7 +59,7 @@ class Image(Kind):
         return f"image{form}_{array}_t" if array else f"image{form}_t"
 
     def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
-        shape, types = argument.shape or (), operation.types.get(argument.dtype, (argument.dtype,))
+        shape, types = argument.shape or (), [each.name for each in chosen_types.choices(argument, operation.types)]
         if other := next((name for name in types if name not in TYPES), None):
             return "dtype", f"{other}: an image has elements of {', '.join(TYPES)}"
         axes = AXES[self.type]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tuner.classes import dataclass
 from tuner.space import chosen_types
 from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
-from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 
 if TYPE_CHECKING:
@@ -101,14 +100,14 @@ class TensorMap(Kind):
         for key in ("swizzle", "interleave", "promotion"):
             if len(getattr(self, key)) != 1:
                 return key, "write one number of bytes"
-        sizes = {DTYPES[name].itemsize for name in operation.types.get(array.dtype, (array.dtype,))}
-        if len(sizes) > 1 or DTYPES[operation.types.get(array.dtype, (array.dtype,))[0]].itemsize not in (1, 2, 4, 8):
+        sizes = {dtype.itemsize for dtype in chosen_types.choices(array, operation.types)}
+        if len(sizes) > 1 or not sizes <= {1, 2, 4, 8}:
             return "of", f"{array.dtype} has elements of {sorted(sizes)} bytes; the TMA needs one size: 1, 2, 4 or 8"
         return None
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
         array = next(a for a in operation.arrays if a.name == self.of)
-        itemsize = DTYPES[operation.types.get(array.dtype, (array.dtype,))[0]].itemsize
+        itemsize = chosen_types.choices(array, operation.types)[0].itemsize
         extents = [f"({extent.text})" for extent in array.shape or ()]
         box = [f"({extent.text})" for extent in self.box]
         swizzle, interleave, promotion = (f"({e[0].text})" for e in (self.swizzle, self.interleave, self.promotion))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tuner.classes import dataclass
 from tuner.space import chosen_types
 from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
-from tuner.space.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from tuner.space.argument import Argument, Declared
@@ -97,9 +96,9 @@ class Texture(Kind):
     }
 
     def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
-        shape, types = argument.shape or (), operation.types.get(argument.dtype, (argument.dtype,))
-        if other := next((name for name in types if name not in FORMATS), None):
-            return "dtype", f"{other}: a texture has elements of {', '.join(FORMATS)}"
+        shape, types = argument.shape or (), chosen_types.choices(argument, operation.types)
+        if other := next((dtype for dtype in types if dtype.name not in FORMATS), None):
+            return "dtype", f"{other.name}: a texture has elements of {', '.join(FORMATS)}"
         if not 1 <= len(shape) <= 3 or (len(shape) == 3 and shape[2].text not in map(str, CHANNELS)):
             return "shape", "a texture has one axis, rows and columns, or these and 1, 2 or 4 channels"
         if len(shape) == 1 and (self.filter, self.address, self.coordinates) != ("point", "clamp", "elements"):
@@ -109,7 +108,7 @@ class Texture(Kind):
             )
         if self.address in ("wrap", "mirror") and self.coordinates != "normalized":
             return "address", f"`address: {self.address}` needs `coordinates: normalized`"
-        if self.filter == "linear" and self.read == "elements" and any(DTYPES[name].is_exact for name in types):
+        if self.filter == "linear" and self.read == "elements" and any(dtype.is_exact for dtype in types):
             return "filter", "integers are filtered as fractions: write `read: normalized`"
         return None
 
@@ -117,7 +116,7 @@ class Texture(Kind):
         shape = [f"({extent.text})" for extent in argument.shape or ()]
         if len(shape) == 1:
             return [(f"{shape[0]} <= {MOST_ELEMENTS}", f"a texture of one axis has at most {MOST_ELEMENTS} elements")]
-        sizes = {DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,))}
+        sizes = {dtype.itemsize for dtype in chosen_types.choices(argument, operation.types)}
         row = " * ".join(shape[1:])
         rows = f"the rows of the texture {argument.name} begin at multiples of {ROW_UNIT} bytes"
         return [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tuner import paths
 from tuner.classes import dataclass
 from tuner.errors import ExpressionError, GeometryError
-from tuner.space import dtypes, kinds, loops, snapshot
+from tuner.space import chosen_types, dtypes, kinds, loops, snapshot
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space
@@ -151,8 +151,8 @@ def _contents(space: Space, argument: Argument) -> tuple[str, ...]:
         return (f"fill {argument.fill.text}",)
     if not argument.is_array or argument.value or argument.role == "out":
         return ()
-    types = space.operation.types.get(argument.dtype, (argument.dtype,))
-    return ("zeros among integers",) if any(dtypes.DTYPES[name].kind == "integer" for name in types) else ()
+    choices = chosen_types.choices(argument, space.operation.types)
+    return ("zeros among integers",) if any(dtype.kind == "integer" for dtype in choices) else ()
 
 
 _VERSION = "version"  # an attribute of a Space

@@ -12,7 +12,7 @@ from pathlib import Path
 from tuner.classes import dataclass
 from tuner.errors import SpaceError
 from tuner.quoting import shown
-from tuner.space import expressions, loops
+from tuner.space import chosen_types, expressions, loops
 from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType, complex_of
 from tuner.space.expressions import Expression, braces
@@ -224,16 +224,16 @@ def _parameter_faults(
         advice = "a pointer to pointers; pass one array and offsets into it, or declare an array of uint64"
         yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal=True)
     elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):
-        choices = space.operation.types.get(argument.dtype, (argument.dtype,))
         if argument.dtype in space.parameters:
             return  # scratch, for which the source gets the type as a macro
-        other = next((dtype for dtype in choices if not _matches(DTYPES[dtype], is_array, parameter)), None)
+        choices = chosen_types.choices(argument, space.operation.types)
+        other = next((dtype for dtype in choices if not _matches(dtype, is_array, parameter)), None)
         if other is not None and len(choices) > 1:
-            advice = f"which is not {other}, a choice of {argument.dtype}; write {argument.dtype} in the source"
+            advice = f"which is not {other.name}, a choice of {argument.dtype}; write {argument.dtype} in the source"
         elif other is not None:
-            advice = f"which is not {other}; write {_dtype_advice(parameter, is_array)}"
+            advice = f"which is not {other.name}; write {_dtype_advice(parameter, is_array)}"
         if other is not None:
-            fatal = all(_is_misread(DTYPES[dtype], is_array, parameter) for dtype in choices)
+            fatal = all(_is_misread(dtype, is_array, parameter) for dtype in choices)
             yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal)
 
 
