@@ -1,13 +1,25 @@
-"""`dataclass` without code of its own, and `cached_property` without a lock."""
+"""`dataclass` without code of its own, `cached_property` without a lock, and variables that a block sets."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 Value = TypeVar("Value")
+
+
+@contextlib.contextmanager
+def setting(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """A block in which a variable of this thread has a value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 class cached_property(Generic[Value]):  # noqa: N801  # a drop-in replacement for functools.cached_property

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from tuner import paths
+from tuner.classes import setting
 from tuner.errors import RequestError
 
 logger = logging.getLogger(__name__)
@@ -68,14 +69,9 @@ def machine() -> str:
     return f"{platform.node()} {started} {paths.cache().resolve()}"
 
 
-@contextlib.contextmanager
-def held() -> Iterator[None]:
+def held() -> contextlib.AbstractContextManager[None]:
     """A block within a turn that this thread, or another process on its behalf, already holds."""
-    before = _is_mine.set(True)
-    try:
-        yield
-    finally:
-        _is_mine.reset(before)
+    return setting(_is_mine, True)
 
 
 def _file(place: str) -> Path | str:

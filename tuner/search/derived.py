@@ -9,7 +9,7 @@ from tuner.space.config import Value
 from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
 from tuner.space.expressions.rewriting import substitute
 from tuner.space.model import Restriction, Space
-from tuner.space.scope import Scope
+from tuner.space.scope import LazyNames, Scope
 
 _MAX_NODES = 1_000  # of an expression with its derived values inlined
 
@@ -50,24 +50,12 @@ class Derived:
 
     def names(self, config: Mapping[str, Value]) -> Mapping[str, Any]:
         """Parameters and derived values by name; derived ones are computed when first read."""
-        return _Names(config, self._evaluators)
+        return LazyNames(config, self._evaluators)
 
     def _count(self, tree: ast.expr) -> int:
         """The number of nodes of `tree` with its derived values inlined."""
         nodes = (self._nodes.get(node.id, 1) if isinstance(node, ast.Name) else 1 for node in ast.walk(tree))
         return sum(nodes)
-
-
-class _Names(dict[str, Any]):
-    """Values by name; a derived one is computed when first read."""
-
-    def __init__(self, config: Mapping[str, Value], evaluators: Mapping[str, Evaluator]) -> None:
-        super().__init__(config)
-        self._evaluators = evaluators
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = value = self._evaluators[name](self)
-        return value
 
 
 def holds(restriction: Restriction, substituted: Evaluator, names: Mapping[str, Value]) -> bool:

@@ -7,7 +7,7 @@ A launch needs them, so this module imports neither YAML nor pydantic.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from tuner.space.argument import Argument
 from tuner.space.computation import Operation
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
-from tuner.space.scope import Scope
+from tuner.space.scope import LazyNames, Scope
 
 if TYPE_CHECKING:
     from tuner.space.loops import Loop, Order
@@ -156,7 +156,11 @@ class Space:
 
         A derived value is computed when it is first read, which raises ExpressionError if it cannot be computed.
         """
-        return _Names({**self.operation.own(scope).names, **config}, self.derived)
+        return LazyNames({**self.operation.own(scope).names, **config}, self._derivations)
+
+    @cached_property
+    def _derivations(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
+        return {name: expression.evaluate for name, expression in self.derived.items()}
 
     @cached_property
     def computed(self) -> Mapping[str, Expression]:
@@ -276,15 +280,3 @@ class Space:
         """Every combination of declared values in the order of the file, valid or not."""
         for values in itertools.product(*self.parameters.values()):
             yield dict(zip(self.parameters, values, strict=True))
-
-
-class _Names(dict[str, Any]):
-    """The values of names; a derived value is evaluated when it is first read."""
-
-    def __init__(self, values: Mapping[str, Any], derived: Mapping[str, Expression]) -> None:
-        super().__init__(values)
-        self._derived = derived
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = value = self._derived[name].evaluate(self)
-        return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,18 @@ class Limits:
         """The Limits that `dataclasses.asdict` wrote, after a round trip through JSON."""
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
         return Limits(**values)
+
+
+class LazyNames(dict[str, Any]):
+    """Values by name. Those of `makers` are made of the others when they are first read."""
+
+    def __init__(self, values: Mapping[str, Any], makers: Mapping[str, Callable[[Mapping[str, Any]], Any]]) -> None:
+        super().__init__(values)
+        self._makers = makers
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = value = self._makers[name](self)
+        return value
 
 
 Taken = Mapping[str, str]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
-from tuner.classes import dataclass
+from tuner.classes import dataclass, setting
 from tuner.devices.conditions import Conditions
 
 if TYPE_CHECKING:
@@ -125,17 +125,12 @@ def keep(miss: Miss) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def handled(handler: Handler) -> Iterator[None]:
+def handled(handler: Handler) -> contextlib.AbstractContextManager[None]:
     """A context in which `handler` is called with each miss and its device's ID, instead of writing to the file.
 
     The handler returns True if the problem has an exact record now.
     """
-    token = _handler.set(handler)
-    try:
-        yield
-    finally:
-        _handler.reset(token)
+    return setting(_handler, handler)
 
 
 def path() -> Path:

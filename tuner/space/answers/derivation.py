@@ -11,10 +11,10 @@ import numpy as np
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import shown
 from tuner.space import chosen_types, dtypes
-from tuner.space.answers.reference import WidenedArrays, widened
+from tuner.space.answers.reference import widened, widening
 from tuner.space.computation import Operation
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.scope import Scope
+from tuner.space.scope import LazyNames, Scope
 from tuner.space.values.elements import Elements, held
 from tuner.space.values.python_derivation import PythonDerivation
 from tuner.space.values.python_function import PythonFunction
@@ -33,7 +33,7 @@ def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements], call: Ca
 
     Raises SpaceError if one cannot be computed.
     """
-    names = WidenedArrays(scope.answer_names, arrays)
+    names = LazyNames(scope.answer_names, widening(arrays))
 
     def value(name: str) -> Array:
         derivation = op.derive[name]

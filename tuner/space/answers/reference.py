@@ -18,7 +18,7 @@ from tuner.space.dtypes import DType
 from tuner.space.expressions import array_expressions, braces, parse
 from tuner.space.expressions.evaluator import names_in
 from tuner.space.model import Space
-from tuner.space.scope import Scope
+from tuner.space.scope import LazyNames, Scope
 from tuner.space.sources import includes
 from tuner.space.step import Step
 from tuner.space.values.elements import Elements
@@ -164,27 +164,23 @@ class _ProductsByName(ast.NodeTransformer):
         return node
 
 
-class WidenedArrays(dict[str, Any]):
-    """The values of an expression's names. An array is widened when it is first read."""
+def widening(arrays: Mapping[str, Elements]) -> dict[str, Callable[[Mapping[str, Any]], Array]]:
+    """What widens each array, for `LazyNames`."""
 
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements]) -> None:
-        super().__init__(scalars)
-        self._arrays = arrays
+    def widen(elements: Elements, _: Mapping[str, Any]) -> Array:
+        return elements.array(elements.element.wide)
 
-    def __missing__(self, name: str) -> Array:
-        elements = self._arrays[name]
-        self[name] = value = elements.array(elements.element.wide)
-        return value
+    return {name: functools.partial(widen, elements) for name, elements in arrays.items()}
 
 
-class _ReferenceNames(WidenedArrays):
+class _ReferenceNames(LazyNames):
     """The values of a reference's names. The first read of an array adds its name to `read`."""
 
     def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], product: Product) -> None:
-        super().__init__(scalars, arrays)
+        super().__init__(scalars, widening(arrays))
         self._product, self.read = product, set[str]()
 
-    def __missing__(self, name: str) -> Array:
+    def __missing__(self, name: str) -> Any:
         if "@" in name:
             product = expressions.parse_array(name)
             self.read |= product.names

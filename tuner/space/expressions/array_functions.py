@@ -6,13 +6,13 @@ products than `Bounds` allows is refused before it is computed.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from tuner.classes import dataclass
+from tuner.classes import dataclass, setting
 from tuner.errors import ExpressionError
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES
@@ -41,14 +41,9 @@ TRYING = Bounds(2**22, 2**30)  # for evaluating an expression on small arrays wh
 _bounds: ContextVar[Bounds] = ContextVar("bounds", default=TUNING)
 
 
-@contextlib.contextmanager
-def bounded(bounds: Bounds) -> Iterator[None]:
+def bounded(bounds: Bounds) -> contextlib.AbstractContextManager[None]:
     """Apply `bounds` inside the `with` block."""
-    token = _bounds.set(bounds)
-    try:
-        yield
-    finally:
-        _bounds.reset(token)
+    return setting(_bounds, bounds)
 
 
 @dataclass(frozen=True)

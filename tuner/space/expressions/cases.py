@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from tuner.classes import setting
 from tuner.quoting import shown
 from tuner.space.expressions.evaluator import names_in
 
@@ -46,14 +47,9 @@ class Cases:
 _current: ContextVar[Cases | None] = ContextVar("current", default=None)
 
 
-@contextlib.contextmanager
-def recorded_in(cases: Cases) -> Iterator[None]:
+def recorded_in(cases: Cases) -> contextlib.AbstractContextManager[None]:
     """Record conditions and divisors in `cases` inside the `with` block."""
-    token = _current.set(cases)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return setting(_current, cases)
 
 
 def see(condition: ast.expr, value: Any) -> None:
