@@ -63,8 +63,9 @@ class Amounts(NamedTuple):
     routines]: the library's tiles that a multiprocessor runs at once. `means`, [4, sizes, entries]: means over the
     grids of an entry of the share of the work in one whole tile, the tiles, the output tiles to which a block
     contributes, and the blocks that share an output tile. `problem`, [4, sizes, 1]: the depth, the work, the bytes
-    moved, and the bytes moved from beyond the last-level cache. `unaligned`, [sizes, 1, row lengths]: 1 if rows of
-    that length are not aligned, else 0. `shared` is as in `Features`.
+    moved, and the bytes moved from beyond the last-level cache. `unaligned`, [2, sizes, 1, row lengths]: 1
+    if rows of that length are not aligned, and 1 if they begin inside cache lines, else 0. `shared` is as in
+    `Features`.
 
     In the result of `CostTerms.own`, each entry has different sizes, so the 1 in these shapes becomes `entries`.
     """

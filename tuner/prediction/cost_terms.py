@@ -34,9 +34,10 @@ The cost terms are
   an output tile, because they wait for one another to add up their partial sums.
 
 Rows of an array that are not aligned are read in narrower accesses. For each row length, two further terms repeat the
-load and the work of one block; they are 0 if the rows are aligned. Each term is the mean over the steps of a kernel. A
-step whose grid is not a product of sizes, such as one that prepares arrays for the next step, is ignored if the grid
-of another step is such a product. So is a step that reads no input, such as one that adds up partial sums, if another
+load and the work of one block; they are 0 if the rows are aligned. A third one repeats the load if rows begin inside
+cache lines, because an access then touches a line more. Each term is the mean over the steps of a kernel. A step whose
+grid is not a product of sizes, such as one that prepares arrays for the next step, is ignored if the grid of another
+step is such a product. So is a step that reads no input, such as one that adds up partial sums, if another
 one reads one and its grid depends on all sizes of the outputs. Otherwise the others may only prepare what it reads.
 
 A library may report its tiles. It may launch more blocks than tiles; a block without a tile occupies a slot if all
@@ -134,7 +135,7 @@ class CostTerms:
     @property
     def count(self) -> int:
         """The number of cost terms."""
-        return TERMS + 2 * len(self._row_lengths)
+        return TERMS + 3 * len(self._row_lengths)
 
     def amounts(self, sizes: Sequence[Sizes]) -> Amounts:
         """The quantities behind the cost terms at these sizes."""
@@ -150,9 +151,11 @@ class CostTerms:
                 *(ALIGNMENT_FEATURES[each] for each in aligned),
                 *self._library.features(library_tiles),
             )
-            rows.append([*self._problem(scope), *(each < ALIGNMENT for each in aligned), *shared])
-        numbers, first_shared = np.array(rows, float), PROBLEM + len(self._row_lengths)
-        problem, unaligned = numbers[:, :PROBLEM].T[..., None], numbers[:, None, PROBLEM:first_shared]
+            unaligned_rows = [each < most for most in (ALIGNMENT, LINE) for each in aligned]
+            rows.append([*self._problem(scope), *unaligned_rows, *shared])
+        numbers, first_shared = np.array(rows, float), PROBLEM + 2 * len(self._row_lengths)
+        problem = numbers[:, :PROBLEM].T[..., None]
+        unaligned = np.array(np.split(numbers[:, None, PROBLEM:first_shared], 2, axis=-1))
         return Amounts(tiles, counts[2], self._means(by_grid), problem, unaligned, numbers[:, first_shared:])
 
     def own(self, amounts: Amounts, rows: Indices) -> Amounts:
@@ -161,7 +164,7 @@ class CostTerms:
         resident = np.take_along_axis(amounts.resident, rows[:, self._kernels :], axis=0)
         means = np.take_along_axis(amounts.means, rows[None], axis=1)
         return Amounts(
-            tiles, resident, means, amounts.problem[:, rows, 0], amounts.unaligned[rows, 0], amounts.shared[:0]
+            tiles, resident, means, amounts.problem[:, rows, 0], amounts.unaligned[:, rows, 0], amounts.shared[:0]
         )
 
     @property
@@ -198,8 +201,9 @@ class CostTerms:
             terms[..., number] = term
         if not self.has_tiles:
             terms[:, self._kernels :, LOAD] = np.broadcast_to(work, tile_work.shape)[:, self._kernels :]
-        of_rows = terms[..., TERMS:].reshape(*tile_work.shape, -1, 2)  # a view
-        np.multiply(terms[..., None, LOAD : BLOCK + 1 : BLOCK - LOAD], amounts.unaligned[..., None], out=of_rows)
+        narrow, within_lines = amounts.unaligned
+        of_rows = (LOAD, narrow), (BLOCK, narrow), (LOAD, within_lines)
+        terms[..., TERMS:] = np.concatenate([terms[..., [number]] * rows for number, rows in of_rows], axis=-1)
         return terms
 
     def features(self, amounts: Amounts, schedule: Schedule, entries: Entries = ALL_ENTRIES) -> Features:

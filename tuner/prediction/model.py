@@ -190,7 +190,7 @@ class TimeModel:
             own = variances(errors, nearest)
             if done == 0 and not is_kernel.all():
                 of_library = own[np.where(is_kernel, np.inf, times[batch]).argmin()]
-                if lent and amounts.unaligned.any():
+                if lent and amounts.unaligned[0].any():
                     of_library += LENT_DEVIATION**2
             if of_library is None:
                 longer = penalties(errors, nearest, is_kernel)
