@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from tuner.classes import dataclass
@@ -31,53 +32,51 @@ class ReportRow:
         return self.kernel + types_text(self.record.types) + self.options
 
 
-def results_table(table: list[ReportRow]) -> str:
+def _of_families(table_of: Callable[[str, str, list[ReportRow]], str]) -> Callable[[list[ReportRow]], str]:
+    """Makes a function of all rows of one that has the name, the device and the rows of a family."""
+
+    @functools.wraps(table_of)
+    def tables(table: list[ReportRow]) -> str:
+        return "\n\n".join(table_of(*key, rows) for key, rows in _families(table).items())
+
+    return tables
+
+
+@_of_families
+def results_table(name: str, device: str, table: list[ReportRow]) -> str:
     """A Markdown table for each family and device, with a row per kernel.
 
     A cell shows, at one size, the kernel's rate and its shares of the vendor library's rates: those of the default
     algorithm and of the fastest one. Without a vendor library, it shows all known rates. The last column is the best
     configuration at the largest size. Rows for the library follow, with the median of its rates in the kernels' finals.
     """
-    return "\n\n".join(_results(name, device, rows) for (name, device), rows in _families(table).items())
-
-
-def _results(name: str, device: str, table: list[ReportRow]) -> str:
-    columns = _columns(table)
-    lines = [
-        f"| {name} on {device} | {' | '.join(columns)} | best configuration at the largest |",
-        "|---|" + "---|" * (len(columns) + 1),
-    ]
+    columns, rows = _columns(table), list[list[str]]()
     library_rates: dict[str, dict[str, list[float]]] = {}
     for (kernel, _), records in _groups(table).items():
-        cells = [_cell(records.get(column)) for column in columns]
         largest = next(records[column] for column in reversed(columns) if column in records)
-        lines.append(f"| {kernel} | {' | '.join(cells)} | {config_text(largest.config)} |")
+        rows.append([kernel, *(_cell(records.get(column)) for column in columns), config_text(largest.config)])
         for column, record in records.items():
             for library, rate in _library_rates(record).items():
                 library_rates.setdefault(library, {}).setdefault(column, []).append(rate)
     for library, by_size in library_rates.items():
         cells = [f"{_rate(median(by_size[column]))} GFLOP/s" if column in by_size else "" for column in columns]
-        lines.append(f"| {library} | {' | '.join(cells)} |  |")
-    return "\n".join(lines)
+        rows.append([library, *cells, ""])
+    return _table([f"{name} on {device}", *columns, "best configuration at the largest"], rows, numbers=0)
 
 
-def gains_table(table: list[ReportRow]) -> str:
+@_of_families
+def gains_table(name: str, device: str, table: list[ReportRow]) -> str:
     """A Markdown table for each family and device, with a row per kernel; empty without records.
 
     A cell shows, at one size, the times in ms with the default configuration (the published constants) and with the
     best one, the speedup, and the shares of the vendor library's rates before and after tuning: of the rates of its
     default algorithm and of its fastest one.
     """
-    return "\n\n".join(_gains(name, device, rows) for (name, device), rows in _families(table).items())
-
-
-def _gains(name: str, device: str, table: list[ReportRow]) -> str:
-    columns = _columns(table)
-    lines = [f"| {name} on {device} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    columns, rows = _columns(table), list[list[str]]()
     for (kernel, _), records in _groups(table).items():
         cells = [_gain_cell(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
-        lines.append(f"| {kernel} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([kernel, *cells])
+    return _table([f"{name} on {device}", *columns], rows, numbers=0)
 
 
 def ladder_table(table: list[ReportRow]) -> str:
@@ -95,16 +94,13 @@ def ladder_table(table: list[ReportRow]) -> str:
     )
 
 
-def gallery_table(table: list[ReportRow]) -> str:
+@_of_families
+def gallery_table(name: str, device: str, table: list[ReportRow]) -> str:
     """A Markdown table for each gallery and device, with a row per kernel; empty without records.
 
     It shows the largest problem, and for that problem the rate, the times in ms with the default and with the best
     configuration, the speedup and the best configuration. Another column has the speedups at smaller sizes.
     """
-    return "\n\n".join(_gallery(name, device, rows) for (name, device), rows in _families(table).items())
-
-
-def _gallery(name: str, device: str, table: list[ReportRow]) -> str:
     header = [
         f"{name} on {device}",
         "largest problem",
