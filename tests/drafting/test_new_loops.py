@@ -66,6 +66,11 @@ void run(float *a, float *b, int n, int steps) {{
     _, text = drafted(tmp_path, tune, code)
     assert "#   in `arguments:`, in the place of the lines of in_ and out:\n#     - {name: out, dtype: float32" in text
     compiled(tmp_path, tune, uncommented(text))
+    other = f"__global__ void g(float *in, int n) {{ {I} if (i < n) in[i] += 1; }}{code}"
+    other = other.replace("std::swap", "g<<<(n + 255) / 256, 256>>>(b, n); std::swap")
+    _, text = drafted(tmp_path, tune, other, "--entry", "g")
+    assert "swap" not in text.replace("std::swap", ""), "another kernel takes the other array"
+    compiled(tmp_path, tune, uncommented(text))
 
 
 @pytest.mark.parametrize(

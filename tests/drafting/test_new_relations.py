@@ -62,6 +62,18 @@ PROGRAMS = {
         "for (s[0] = (1u << N) - 1; s[k]; s[k] = s[k - 1] / 2) if (k++ == N - 1) break; if (i < n) y[i] = k; }",
         ["  N: [2, 4, 8, 12, 16, 32]  # ? is it a size of the problem? then keep only its value"],
     ),
+    "a loop's variable, which limits no block, and numbers that enter what is computed or divide": (
+        "#define BLOCK 128\n#define DIM 64\n#define ORDER 4\n#define UNROLL 2\n__constant__ int by[64];\n"
+        "__global__ void f(float *y, const float *x, int n) { __shared__ float s[DIM];"
+        "for (int d = threadIdx.x; d < DIM; d += BLOCK) s[d] = x[d] + UNROLL * d; __syncthreads();"
+        "int i = blockIdx.x * BLOCK + threadIdx.x; float v = 0; for (int k = 0; k < ORDER; k++) v += s[k % DIM];"
+        "if (i < n) y[i] = v / (ORDER - 1) + by[i % 64] / 3 + 5 / by[0]; }"
+        "\nvoid run(float *y, float *x, int n) { cudaMemcpyToSymbol(by, h, 256);"
+        "f<<<(n + BLOCK - 1) / BLOCK, BLOCK>>>(y, x, n); }",
+        ["default: {BLOCK: 128, DIM: 64, ORDER: 4}\ngrid: [ceil_div(n, BLOCK)]\nblock: [BLOCK]\n",
+         "  ORDER: [1, 2, 4, 8, 16]  # ? it enters what is computed: if others compute something else, keep one\n",
+         "name: by, kind: constant, dtype: int32, shape: [64], role: in}  # ? it divides: is it never 0?"],
+    ),
     "pointers that every thread moves once": (
         f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i * 3; y += i;"
         "y[0] = x[0] + x[1] + x[2]; }",

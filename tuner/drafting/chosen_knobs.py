@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from tuner.classes import cached_property
 from tuner.drafting.arrays.blocks import Blocks
@@ -45,7 +46,12 @@ class ChosenKnobs(ChosenSizes):
         }
         of_text = proposals.of_code(self.text, taken)
         of_text = ((name, knob) for name, knob in of_text if name in self.numbers and self._is_used(name))
-        found |= {name: proposals.asked_as_size(name, knob, self.body) for name, knob in of_text}
+        for name, knob in of_text:
+            found[name] = proposals.asked_as_size(name, knob, self.body)
+            if not knob.question and self.enters_numbers(name):
+                found[name] = replace(
+                    knob, question="it enters what is computed: if others compute something else, keep one"
+                )
         for name, is_truth in self.undeclared.items():
             if name in self.of_program and name not in taken and name not in found:
                 value = self.of_program[name]

@@ -134,6 +134,18 @@ class Facts(KernelParameters):
         """Whether a constant only enters the kernels' results, so that it is no knob."""
         return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats, self._computed)
 
+    def enters_numbers(self, name: str) -> bool:
+        """Whether a constant is a term or factor of floating-point numbers."""
+        own = {
+            "float",
+            "double",
+            "half",
+            *(p.type for p in self.parameters if p.dtype and DTYPES[p.dtype].kind == "real"),
+        }
+        aliased = ((name, Parameter("", kind, False, False).dtype) for name, kind in self._types.items())
+        types = own | {name for name, dtype in aliased if dtype and DTYPES[dtype].kind == "real"}
+        return uses.enters_numbers(name, " ; ".join([self.body, *self._of_functions]), types)
+
     @cached_property
     def _computed(self) -> set[str]:
         """The names of what the kernels compute from elements."""

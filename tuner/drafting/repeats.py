@@ -143,7 +143,8 @@ class Repeats:
             yield from (f"{indent}{line}" for line in self._head(loop, own))
             yield f"{indent}  steps:"
             yield from self._nested([(number, rest[1:]) for number, rest in inner], step_lines, f"{indent}    ", own)
-            pairs = [f"[{names.get(one, one)}, {names.get(other, other)}]" for one, other in loop.swaps()]
+            swaps = (pair for pair in loop.swaps() if names.keys() >= {*pair})  # other steps have the others
+            pairs = [f"[{names[one]}, {names[other]}]" for one, other in swaps]
             if pairs:
                 yield f"{indent}  swap: {pairs[0]}" if len(pairs) == 1 else f"{indent}  swap: [{', '.join(pairs)}]"
 
@@ -216,7 +217,7 @@ class Repeats:
         for pair in {pair: None for _, found in self._items for loop in found for pair in loop.swaps()}:
             arrays = [self._given.get(name, name) for name in pair]
             read = [name for name in arrays if any(of.get(name) == "in" for of in self._roles)]
-            if len(read) == 1:
+            if len(read) == 1 and self._given.keys() >= {*pair}:
                 other = arrays[1 - arrays.index(read[0])]
                 names = " and ".join(self._drafted.get(name, name) for name in (read[0], other))
                 yield f"in `arguments:`, in the place of the lines of {names}:"

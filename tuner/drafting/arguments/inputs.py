@@ -40,7 +40,7 @@ class DraftedInputs:
             return "fill: zeros", ["it counts written elements: does it start at 0?"]
         extent = self._facts.shapes.indexed_by(parameter.name)
         if extent is None or parameter.dtype is None:
-            return self._fill_of_copies(parameter) or ("", self._asked(parameter))
+            return self._fill_of_copies(parameter) or ("", self.asked(parameter))
         if DTYPES[parameter.dtype].kind != "integer":
             return "", [_OF_INDICES]
         into = {tuple(self._told.shape(array) or ()) for array in choices.plainly_into(parameter.name)}
@@ -77,7 +77,7 @@ class DraftedInputs:
         """The names that the kernels have for an array."""
         return {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self._facts.shapes.indices))
 
-    def _asked(self, parameter: Parameter) -> list[str]:
+    def asked(self, parameter: Parameter) -> list[str]:
         """Questions about the values of an input, from how the kernel uses them."""
         names, body = self._names(parameter), self._facts.body
         kind = DTYPES[parameter.dtype or "float32"].kind

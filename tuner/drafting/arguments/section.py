@@ -215,5 +215,6 @@ class DraftedArguments:
             asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")
             indexed = self.facts.shape_of_constant(parameter.name) if len(extents) == 1 else []
             shape = [*map(word, indexed)] if indexed and {*indexed} <= {*self.extents} else shape
+        asks += self._inputs.asked(parameter) if parameter.dtype and not asks else []
         body = f"name: {word(parameter.name)}, kind: constant, dtype: {kind}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"

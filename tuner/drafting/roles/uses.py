@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from tuner.drafting.roles.inference import INDEX
 from tuner.space.sources.tokens import matching
@@ -17,6 +17,7 @@ _DECLARED = re.compile(
     r"(?:int|unsigned|long|u?short|u?char|bool|auto|size_t|u?(?:int|long)\d*(?:_t)?)(?: long)* (\w+)"
 )
 _NO_VALUE = re.compile(r"\b(?:for|while|switch|case|pragma|__shared__|__local)\b")
+_ASSIGNS = re.compile(r" *(?:(?:\w+ )*\w+ (?:\. \w+ )?(?:[-+*/] )?= (?!=)|return\b)")
 _LOOP = re.compile(r"\b(?:for|while) \(")
 _WORD = re.compile(r"(?<!\. )\b[A-Za-z_]\w*")
 _ELEMENT = re.compile(r"\b(\w+) @")
@@ -147,6 +148,39 @@ def is_quantity(name: str, text: str, floats: Collection[str], values: Collectio
             return False
         found = True
     return found
+
+
+def enters_numbers(name: str, text: str, types: Collection[str]) -> bool:
+    """Whether a constant is a term or factor of floating-point numbers, which are of these `types`, outside of indices,
+    pointers and positions of threads: another value may compute something else."""
+    kinds = "|".join(map(re.escape, sorted(types)))
+    floats = "|".join(sorted({*re.findall(rf"\b(?:{kinds}) (\w+)\b(?! \()", text), *types}))
+    operand = re.compile(rf"[-+*/] (?:\( )*{name}\b|\b{name} (?:\) )*[-+*/] (?!=)")
+    is_other = re.compile(rf"\b(?:{kinds})\d? (?:const )?\*|(?:thread|block)(?:Idx|Dim)|\bget_\w+_id|\bfor \(")
+    numbers = re.compile(rf"{kinds}|return|(?:__|native_)?(?:r?sqrt|exp|log|pow|sin|cos|tan|f?abs|fma|f?m(?:in|ax))\w*")
+    for each in re.split("[;{}]", text):
+        whole = _HEADER.sub("", each[_end_of_loop(each) :])
+        while (outside := _INDEX.sub("", whole).replace("  ", " ")) != whole:
+            whole = outside
+        if _ASSIGNS.match(whole) is None or _DECLARED.match(whole) or is_other.search(whole):
+            continue
+        is_float = re.search(rf"{_FLOATING}|(?<!\. )\b(?:{floats})\b", each)
+        begin = whole.rfind("?")  # behind a condition
+        places = (match.start() for match in operand.finditer(whole) if match.start() > begin)
+        if is_float and any(all(map(numbers.fullmatch, _calls(whole, at))) for at in places):
+            return True
+    return False
+
+
+def _calls(text: str, at: int) -> Iterator[str]:
+    """The functions with the position among their arguments, the innermost first."""
+    depth = 0
+    while at > 0:
+        at -= 1
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth > 0:
+            depth = 0
+            yield from re.findall(r"(\w+|>) $", text[max(0, at - 40) : at])
 
 
 def _end_of_loop(piece: str) -> int:
