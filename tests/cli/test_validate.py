@@ -51,6 +51,7 @@ FUNCTIONS = """
 import numpy as np
 
 def drawn(rng, n):
+    print("drawing")
     return np.arange(n, dtype="float32")
 
 def expected(x):
@@ -75,6 +76,7 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
     file = written(tmp_path, code, arguments, {"python": "f.py:expected"}, "cuda", block=[64], grid=[1])
     done = tune("validate", file, 8, "--answers", "--json")
     assert "runs f.py:drawn and f.py:expected of " in done.err
+    assert "drawing\n" in done.err
     keys = ("name", "is_answer", "dtype", "shape", "least", "largest", "strange")
     assert [tuple(each[key] for key in keys) for each in done.json["contents"]] == [
         ("x", False, "float32", [8], 0, 7, 0),
@@ -83,7 +85,7 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
     assert "0.1428571 to 1, 1 of 8 NaN or infinite" in tune("validate", file, 8, "--answers").out
     assert "SIZE is missing: there is no default for n" in tune("validate", file, "--answers").err
     for reference, also, message in [
-        ("unknown", "drawn", "f.py:12: unknown() does not return: NameError"),
+        ("unknown", "drawn", "f.py:13: unknown() does not return: NameError"),
         ("short", "drawn", "has shape (7,)"),
         ("expected", "others", "others() returns a dict of z; return one of x"),
     ]:

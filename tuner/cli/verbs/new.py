@@ -1,6 +1,8 @@
 """`tune new`: write the draft of a space file."""
 
+import contextlib
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,7 +125,8 @@ def _from_script(words: Sequence[str], folder: Path, as_json: bool) -> None:
 
     console.say(f"runs {shown(words[0])}, until it ends or uses results of tune_kernel")
     recording = ScriptRecording(folder)
-    recording.run(words)
+    with contextlib.redirect_stdout(sys.stderr):  # what a script prints is no part of the document
+        recording.run(words)
     found = recording.questions
     lines = [
         f"{file}: written, with {count or 'no'} open question{'' if count == 1 else 's'}"
