@@ -58,6 +58,14 @@ FAULTS = {
     "unary": (SPACE + f"restrictions: ['{'-' * 900}1 > 0']\n", ":9: restrictions.0: "),
     "escape": (SPACE + 'source_note: "\\UFFFFFFFF"\n', "not YAML"),
     "header path": (SPACE + "compile_options: {cuda: [-Iinclude]}\n", ":9: compile_options.cuda.0: '-Iinclude'"),
+    "leading zeros": (
+        SPACE.replace("[16, 32]", "[016, 032]"),
+        ":7: 016 is not a decimal number; remove the leading zeros",
+    ),
+    "a range as in Python": (
+        SPACE.replace("[16, 32]", "[1:32]"),
+        ":7: 1:32 is not a decimal number; write a range as {from",
+    ),
     "value twice": (SPACE.replace("[16, 32]", "[16, 16]"), ":7: parameters.block_size_x.1: 16 appears twice"),
     "taken name": (SPACE + "derived: {M: 3}\n", ":9: derived.M: this name is taken"),
     "default": (SPACE + "default: {block_size_x: 5, block_size_y: 1}\n", ":9: default.block_size_x: 5 is not"),

@@ -23,6 +23,7 @@ from tuner.space.model import MAX_FILE_BYTES
 MAX_LEVELS = 12
 MOST_MESSAGE = 1000  # characters
 
+_MISREAD = re.compile(r"[-+]?(?:(0[0-9_]+)|[^:]+(?::\d+)+\.?\d*)")  # in YAML 1.1, 016 is 14 and 1:8 is 68
 _QUESTION = re.compile(r"(?:^|\s)# \? (.*)$")
 
 _IN_C: Any = getattr(yaml, "CSafeLoader", None)  # part of most builds of PyYAML
@@ -219,9 +220,13 @@ class _NodeReader:
             raise SpaceError(f"{at}: `{start}...` has more than the {MAX_CHARACTERS} characters that are allowed")
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
-        """The value of a scalar by YAML 1.1, except that dates remain text."""
+        """The value of a scalar by YAML 1.1, except that dates remain text, and numbers in base 8 or 60 are errors."""
         if node.tag.rpartition(":")[2] not in ("int", "float", "bool", "null"):
             return node.value
+        if misread := _MISREAD.fullmatch(node.value):
+            advice = "remove the leading zeros" if misread[1] else "write a range as {from: 1, to: 8}"
+            at = f"{shown(self._path)}:{node.start_mark.line + 1}"
+            raise SpaceError(f"{at}: {shown(node.value)} is not a decimal number; {advice}, or put a text in quotes")
         try:
             return self._constructor.construct_object(node)
         except (ValueError, yaml.YAMLError):
