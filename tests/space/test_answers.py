@@ -185,6 +185,14 @@ def test_what_is_wrong_with_a_reference_is_said_without_a_device(what: str, tmp_
     assert done.err.startswith(f"error: {file}:")
 
 
+def test_without_an_output_nothing_is_called_verified(tmp_path: Path, tune: Tune) -> None:
+    for reference in ({"config": "default"}, PYTHON, KERNEL, "a * x", "none"):
+        file = space(tmp_path / "mine", reference)
+        file.write_text(file.read_text().replace("role: out", "role: in"))
+        refused = "operation.reference: no array has the role out or inout" in tune("validate", file).err
+        assert refused == (reference != "none"), reference
+
+
 def test_a_kernel_of_blocks_needs_a_grid(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", {"kernel": "naive", "source": "naive.cu", "block": 16}, "opencl")
     assert "operation.reference.grid: write one to three numbers or expressions" in tune("validate", file).err

@@ -148,9 +148,9 @@ FAULTS = {
     ),
     "a swap of an input": (
         HOTSPOT_SPACE,
-        "role: inout",
+        "role: scratch",
         "role: in",
-        "16: steps.0.swap: t: is of role in, and a loop writes to both",
+        "16: steps.0.swap: other: is of role in, and a loop writes to both",
     ),
     "a swap of two sizes": (
         HOTSPOT_SPACE,

@@ -31,7 +31,7 @@ class Compared:
 
     def fits(self, names: Collection[str]) -> bool:
         """Whether references with these names cover all that are needed, and no unknown name."""
-        return bool(self.needed) and set(self.needed) <= set(names) <= {*self.needed, *self.others}
+        return set(self.needed) <= set(names) <= {*self.needed, *self.others}
 
 
 class ComparisonReader:

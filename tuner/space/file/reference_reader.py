@@ -61,6 +61,12 @@ class ReferenceReader:
     def reference(self) -> Reference:
         """The reference. Raises SpaceError for the first error."""
         value: Any = self.model.operation.reference
+        if value != "none" and not self.compared.needed:
+            raise self._error(
+                (),
+                "no array has the role out or inout, so nothing would be compared; correct the role, let the function "
+                "also write what it returns to an array, or write `none`",
+            )
         if callable(value):
             return self._function(value)
         if isinstance(value, dict) and not self.compared.fits(value):
@@ -89,8 +95,8 @@ class ReferenceReader:
         outputs = self.compared.needed
         formulas: dict[str, Any] = value if isinstance(value, dict) else dict.fromkeys(outputs[:1], value)
         if not self.compared.fits(formulas):
-            others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
-            raise self._error((), f"write an expression for each output: {', '.join(outputs) or 'none'}{others}")
+            others = "or one of {python: check.py:expected}, {kernel: }, {config: default}, none"
+            raise self._error((), f"write an expression for each output: {', '.join(outputs)}; {others}")
         arrays = [a.name for a in self.arguments if a.is_array]
         scalars = [a.name for a in self.arguments if a.shape is None and a.value and a.value[0].names <= {*self.names}]
         parsed: dict[str, Expression] = {}
