@@ -74,6 +74,16 @@ PROGRAMS = {
          "  ORDER: [1, 2, 4, 8, 16]  # ? it enters what is computed: if others compute something else, keep one\n",
          "name: by, kind: constant, dtype: int32, shape: [64], role: in}  # ? it divides: is it never 0?"],
     ),
+    "values that the source forbids, and the type of all launches": (
+        "#define BM 64\n#define BK 16\nconst int TM = 4;\nstatic_assert(BM % TM == 0 && (TM < 8 || BM / TM > 3), \"\");"
+        "static_assert(sizeof(float) * BK == 64u); static_assert(BK / 4 == 4);"
+        "\ntemplate <typename T> __global__ void f(T *y, int n) { __shared__ T s[BM * BK]; static_assert(TM <= 8);"
+        "int i = blockIdx.x * BM + threadIdx.x; for (int k = 0; k < TM; k++) s[k] = 1; if (i < n) y[i] = s[i % 4]; }"
+        "\nvoid run(double *y, int n) { f<double><<<(n + BM - 1) / BM, BM>>>(y, n); }",
+        ["  types: {T: [float64, float32]}  # the allowed types; the first is the default, as the host launches it\n",
+         "  TM: [1, 2, 4, 8]\n", "  BK: [16]  # no knob: the source asserts its value\n",
+         'restrictions:\n  - {that: "BM % TM == 0 and (TM < 8 or BM // TM > 3)", because: the source asserts it}\n'],
+    ),
     "pointers that every thread moves once": (
         f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i * 3; y += i;"
         "y[0] = x[0] + x[1] + x[2]; }",

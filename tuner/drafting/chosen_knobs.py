@@ -12,6 +12,7 @@ from tuner.drafting.arrays.blocks import Blocks
 from tuner.drafting.arrays.single_blocks import needed
 from tuner.drafting.chosen_sizes import OF_A_WINDOW, ChosenSizes
 from tuner.drafting.knobs import flags, proposals
+from tuner.drafting.knobs.asserted import conditions, holds
 from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.polynomials import names_in
 from tuner.quoting import shown
@@ -83,7 +84,24 @@ class ChosenKnobs(ChosenSizes):
         for step, block in zip(self.steps, extents, strict=False):
             for at in (at for at, extent in enumerate(block) if not extent):
                 found.setdefault(self._block_size(step, at), self._knob_of_block(step, at))
-        return proposals.within_limit(found, extents[0] if extents else [])
+        return self._as_asserted(proposals.within_limit(found, extents[0] if extents else []))
+
+    @cached_property
+    def asserted(self) -> list[str]:
+        """The conditions on several knobs that the source asserts."""
+        every = conditions(self.text, self.constants_of_all)
+        return [each for each, names in every if len(names) > 1 and self.knobs.keys() >= {*names}]
+
+    def _as_asserted(self, found: dict[str, Knob]) -> dict[str, Knob]:
+        """Knobs without the values that the source forbids by an assertion about one of them alone."""
+        fixed = {name: number for name, number in self.numbers.items() if name not in found}
+        for each, (name, *others) in conditions(self.text, fixed):
+            knob = found.get(name) if not others else None
+            values = [value for value in knob.values if holds(each, name, value)] if knob else []
+            if knob and knob.default in values and len(values) < len(knob.values):
+                remark = "no knob: the source asserts its value" if len(values) == 1 else knob.remark
+                found[name] = replace(knob, values=tuple(values), remark=remark)
+        return found
 
     def blocks_within(self, step: Prototype) -> Iterator[str]:
         """The conditions on block sizes beside the extents of shared arrays that an element for each thread needs."""

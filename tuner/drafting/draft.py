@@ -119,9 +119,17 @@ class Draft:
         if not templates.types:
             return []
         other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", self.facts.code) else "float64"
-        of = dict.fromkeys(templates.integer_types, "[int32, int64]")
-        types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in templates.types)
-        return [f"  types: {{{types}}}  # the allowed types; the first is the default"]
+        usual = {
+            name: ["int32", "int64"] if name in templates.integer_types else ["float32", other]
+            for name in templates.types
+        }
+        first = {name: [dtype] for name in usual if (dtype := self.facts.dtype_passed(name))}
+        each = (
+            f"{word(name)}: [{', '.join(dict.fromkeys([*first.get(name, ()), *types]))}]"
+            for name, types in usual.items()
+        )
+        about = "the allowed types; the first is the default" + ", as the host launches it" * bool(first)
+        return [f"  types: {{{', '.join(each)}}}  # {about}"]
 
     def _is_fixed(self) -> bool:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
@@ -207,7 +215,7 @@ class Draft:
         return [*fixed, *(f"  # {name}: [{word}]    # {why}" for name, word in self.facts.words.items())]
 
     def _restrictions(self) -> list[str]:
-        if not self.facts.has_grid or not (found := self.told.restrictions()):
+        if not (found := self.told.restrictions()):
             return []
         return ["restrictions:", *(f"  - {{that: {word(each)}, because: {why}}}" for each, why in found.items())]
 

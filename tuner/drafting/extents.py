@@ -206,10 +206,11 @@ class DraftedExtents:
     def restrictions(self) -> dict[str, str]:
         """The conditions on block sizes, with their reasons, such as a division that must have no remainder."""
         found, knobs = dict[str, str](), self._facts.knobs
+        found |= dict.fromkeys(self._facts.asserted, "the source asserts it")
         for name, macro in self._facts.launched.passed_macros().items() if self._facts.program else ():
             if name in knobs and macro in knobs and name != macro:
                 found[f"{name} == {macro}"] = "the host passes one for the other"
-        for at, step in enumerate(self._facts.steps):
+        for at, step in enumerate(self._facts.steps if self._facts.has_grid else ()):
             for axis, (block, blocks) in enumerate(zip(self._facts.block_of(step), self.grid(at), strict=False)):
                 whole = self._whole(at, axis, block, blocks) if blocks and block in knobs else ""
                 is_sure = whole.isdecimal() and not any(int(whole) % int(each) for each in knobs[block].values)

@@ -101,6 +101,14 @@ class Facts(KernelParameters):
         found = {number(self.program, step, parameter) for step, parameter in every}
         return found.pop() if len(found) == 1 else ""
 
+    def dtype_passed(self, name: str) -> str | None:
+        """The dtype that launches pass for a type parameter of a template; None if there is none, or several."""
+        from tuner.drafting.host.passed import dtype
+
+        every = [step for step in self.steps if name in (step.template or {})] if self.program else []
+        found = {dtype(self.program, step, name) for step in every if self.program}
+        return found.pop() if len(found) == 1 else None
+
     def members(self, parameter: Parameter, sizes: Mapping[str, int | None]) -> dict[str, str]:
         """The numbers that the host gives to members of a struct before all launches that pass it, by member. `sizes`
         are the sizes that only the host has, with its numbers; they stand for these."""

@@ -217,6 +217,15 @@ def number(program: HostProgram, step: Prototype, parameter: Parameter) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def dtype(program: HostProgram, step: Prototype, name: str) -> str | None:
+    """The dtype of the only type that launches of a step pass for a parameter of its template."""
+    place, found = [*(step.template or ())].index(name), set[str | None]()
+    for site in launches(program, step.name, len(step.parameters or ())):
+        given = " ".join(site.template[place]) if place < len(site.template) else ""
+        found |= {Parameter("", given, False, False).dtype} if given else set()
+    return found.pop() if len(found) == 1 else None
+
+
 def _numbers(program: HostProgram, function: HostFunction, words: Sequence[str], depth: int) -> Iterator[str]:
     """The numbers that an expression of host code may have; an empty text if it has others."""
     words = _without_casts(words)
