@@ -47,11 +47,13 @@ def main() -> None:
     parser.add_argument("size")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
-    runs = [run(options.kernel, options.size, devices) for devices in ("cuda:0", "all")]
-    for r in runs:
+    runs = []
+    for devices in ("cuda:0", "all"):
+        runs.append(r := run(options.kernel, options.size, devices))
         print(
             f"{r['devices']}: {r['configurations']} configurations in {r['seconds']:.1f} s, {r['whole']:.1f} s in all; "
-            f"best {r['best_ms']:.4f} ms: {r['config']}"
+            f"best {r['best_ms']:.4f} ms: {r['config']}",
+            flush=True,
         )
     search, whole = (runs[1][key] / runs[0][key] for key in ("seconds", "whole"))
     print(f"{search:.2f} of the time; {whole:.2f} with start-up and finals")

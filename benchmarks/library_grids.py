@@ -13,17 +13,18 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tuner import devices
+from tuner.devices import Device
 from tuner.devices.cuda.blas import cublas_tiles
 from tuner.families import family, products
 from tuner.space import size_lists
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size
 
@@ -60,7 +61,7 @@ def main() -> None:
         print(f"| {algorithm} | {of['same']} | {of['others']} | {of['not compared']} |")
 
 
-def launched(space: Any, scopes: Sequence[Scope], device: Any) -> list[int | None]:
+def launched(space: Space, scopes: Sequence[Scope], device: Device) -> list[int | None]:
     """The blocks of the library's product at each size, by the profiler; None where it has none."""
     calls = [_call(space, scope, device) for scope in scopes]
     for call in calls:  # what is loaded once is loaded here
@@ -86,13 +87,13 @@ def launched(space: Any, scopes: Sequence[Scope], device: Any) -> list[int | Non
     return found
 
 
-def _call(space: Any, scope: Scope, device: Any) -> Any:
+def _call(space: Space, scope: Scope, device: Device) -> Callable[[], None]:
     """The product at a size on new arrays, as the library runs it."""
     specs = products.specs(space, scope)
     arrays = [torch.empty(spec.shape, dtype=getattr(torch, spec.element.name), device="cuda") for spec in specs]
     plan = products.product(space, scope)
     launch = None if plan is None else device.product(plan, specs)
-    return (lambda: None) if launch is None else lambda: launch(arrays, None, 1.0, 0.0)
+    return (lambda: None) if launch is None else lambda: launch.on_arrays(arrays, None, 1.0, 0.0)
 
 
 if __name__ == "__main__":
