@@ -84,6 +84,8 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
     ]
     assert "0.1428571 to 1, 1 of 8 NaN or infinite" in tune("validate", file, 8, "--answers").out
     assert "SIZE is missing: there is no default for n" in tune("validate", file, "--answers").err
+    written(tmp_path, code, arguments, {"config": {"a": 1}}, "cuda", block=[64], grid=[1])
+    assert "; the expected outputs take the kernel's device" in tune("validate", file, 8, "--answers").out
     for reference, also, message in [
         ("unknown", "drawn", "f.py:13: unknown() does not return: NameError"),
         ("short", "drawn", "has shape (7,)"),

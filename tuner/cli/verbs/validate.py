@@ -123,9 +123,14 @@ def _answers(space: Space, scope: Scope, size: str | None, data: dict[str, Any])
         numbers = "" if each.least is None else f"{each.least:.7g} to {each.largest:.7g}"
         strange = f"{each.strange:,} of {math.prod(each.shape):,} NaN or infinite" if each.strange else ""
         held = ", ".join(filter(None, [numbers, strange]))
-        shape = " x ".join(map(str, each.shape))
+        shape = " x ".join(map(str, each.shape or (1,)))
         rows.append([each.name, "expected" if each.is_answer else "input", each.dtype, shape, held])
-    return f"{output.table(['array', '', 'dtype', 'shape', 'numbers'], rows)}\ncomputed in {found.seconds:.3g} s"
+    device = "; the expected outputs take the kernel's device" * (
+        space.operation.reference.kind in ("kernel", "config")
+    )
+    return (
+        f"{output.table(['array', '', 'dtype', 'shape', 'numbers'], rows)}\ncomputed in {found.seconds:.3g} s{device}"
+    )
 
 
 def _sources(space: Space, scope: Scope) -> list[str]:
