@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,21 @@ def test_convolutions_of_any_size_mean_what_scipy_means(dtype: str) -> None:
                 expected = getattr(signal, function)(x, k, mode=mode, method="direct")
                 np.testing.assert_array_equal(found, expected, err_msg=f"{function} {mode} {shape} {other}")
                 assert found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("pixel", [0.5, 1e15, math.nan, math.inf])
+def test_a_pixel_of_a_large_image_changes_only_the_sums_that_it_is_in(pixel: float) -> None:
+    image = np.random.default_rng(1).random((160, 170))
+    image[40:100, 40:100] = 0
+    expected = np.array(np.lib.stride_tricks.sliding_window_view(image, (15, 16)).mean((2, 3)))
+    image[20, 30] = pixel
+    found = expressions.parse_array("correlate(x, k, mode='valid')").evaluate(
+        {"x": image, "k": np.full((15, 16), 1 / 240)}
+    )
+    reached = np.zeros(found.shape, bool)
+    reached[6:21, 15:31] = True
+    np.testing.assert_allclose(found[~reached], expected[~reached], rtol=1e-12)
+    assert (found[reached] != expected[reached]).all()
 
 
 def test_an_integer_that_is_off_by_one_beyond_2_to_the_53_is_wrong(host: Device, tmp_path: Path, tune: Tune) -> None:
