@@ -184,6 +184,19 @@ def test_what_a_file_had_under_another_name_stays_found_and_is_continued(
 
 
 @pytest.mark.slow
+def test_a_file_whose_folder_is_renamed_keeps_its_records_and_trials(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path / "home" / "tuning", "blur")
+    assert tune(file, "--device", "host").status == 0
+    copy = scaled(tmp_path / "home" / "other", "blur")
+    assert match(tune, copy) == ("other/blur", "default", False), "the file with the records is still there"
+    moved = file.parent.rename(tmp_path / "home" / "kernels") / file.name
+    assert match(tune, moved) == ("kernels/blur", "exact", False)
+    assert "2 configurations, 2 measured before" in tune(moved, "--device", "host").err
+    scaled(moved.parent, "blur", factor=5)
+    assert match(tune, moved)[1:] == ("exact", True), "stale: of the code that it had"
+
+
+@pytest.mark.slow
 def test_a_shared_study_goes_on_under_the_name_that_it_has(tune: Tune, tmp_path: Path) -> None:
     file, url = scaled(tmp_path / "home" / "tuning", "blur"), f"sqlite:///{tmp_path}/study.db"
     assert tune(file, "--device", "host", "--storage", url).status == 0

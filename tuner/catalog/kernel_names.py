@@ -90,7 +90,8 @@ def other_names(space: Space) -> list[str]:
     """Other names under which the store may have records of the same file.
 
     Earlier versions, other machines, and runs from before its project had a name may have used them. They are the
-    trailing parts of its path, with and without the name of its project.
+    trailing parts of its path, with and without the name of its project, and the names of tuned files that are called
+    like it and are gone, because their folder may have become its folder.
     """
     file = _own_file(space)
     if file is None:
@@ -100,6 +101,9 @@ def other_names(space: Space) -> list[str]:
     head = space.name.partition("/")[0]
     found = ["/".join(end) for end in ends[1:]]
     found += ["/".join(map(safe, end)) for end in ends[1:]] + ["/".join([head, *map(safe, end)]) for end in ends]
+    found += [
+        name for known, name in known_files.read().items() if known.name == file.name and not os.path.isfile(known)
+    ]
     return [name for name in dict.fromkeys(found) if name != space.name]
 
 
