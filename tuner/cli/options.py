@@ -26,6 +26,7 @@ from tuner.space import snapshot
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.target import Problem
+    from tuner.tuning.ledger.trial import Trial
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]  # a decorator that adds it to a verb's function
 
@@ -216,6 +217,19 @@ class ProblemArguments:
         from tuner.exchange.exports.target import Problem
 
         return Problem.parse(catalog.load(self.kernel), self.size, self.options, self.types, self.results)
+
+    def latest_trials(self, storage: str | None) -> tuple[str, dict[str, Any], list[Trial]]:
+        """The trials of the latest study of the problem, in the order in which they finished, with a title, and the
+        conditions under which they were measured, for --json. Raises RequestError if there is none."""
+        problem = self.problem()
+        from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
+
+        study = latest_study(problem, self.device, storage)
+        unlike_most = "".join(f", {text}" for text in (study.peculiar, str(study.conditions)) if text)
+        title = f"{problem.space.name} at {problem.text} on {study.device}{unlike_most}"
+        about = {"kernel": problem.space.name, "device": study.device, "size": problem.sizes, "types": problem.types}
+        about |= {"options": problem.options, "conditions": dict(study.conditions.values)}
+        return title, about, study.trials
 
 
 def with_kept_files(command: Callable[..., Any]) -> Callable[..., Any]:

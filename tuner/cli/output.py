@@ -22,31 +22,15 @@ from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
 from tuner.store import verdicts
 
 if TYPE_CHECKING:
-    from tuner.exchange.exports.target import Problem
     from tuner.space.model import Space
     from tuner.store.rates import Rates
     from tuner.store.record import Record
     from tuner.tuning.finals.summary import Point
-    from tuner.tuning.ledger.study import StoredStudy
     from tuner.tuning.ledger.trial import Trial
     from tuner.tuning.rerun import Rerun
 
 UNVERIFIED = "`reference: none`: its results are unverified"
 FIRST_LINES = 4  # printed of a log
-
-
-def study_head(problem: Problem, study: StoredStudy) -> tuple[str, dict[str, Any]]:
-    """The title of a study's trials, and the conditions under which they were measured, for --json."""
-    unlike_most = "".join(f", {text}" for text in (study.peculiar, str(study.conditions)) if text)
-    title = f"{problem.space.name} at {problem.text} on {study.device}{unlike_most}"
-    return title, {
-        "kernel": problem.space.name,
-        "device": study.device,
-        "size": problem.sizes,
-        "types": problem.types,
-        "options": problem.options,
-        "conditions": dict(study.conditions.values),
-    }
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:

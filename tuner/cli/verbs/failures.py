@@ -33,12 +33,7 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
 
     Example: tune failures sgemm/07_tiled_1xn 4096
     """
-    problem = arguments.problem()
-    from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
-
-    study = latest_study(problem, arguments.device, storage)
-    title, conditions = output.study_head(problem, study)
-    trials = study.trials
+    title, conditions, trials = arguments.latest_trials(storage)
     by_reason: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.outcome.failure is not None:

@@ -41,12 +41,8 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
 
     Example: tune history sgemm/07_tiled_1xn 4096
     """
-    problem = arguments.problem()
-    from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
-
-    study = latest_study(problem, arguments.device, storage)
-    title, conditions = output.study_head(problem, study)
-    steps = _steps(study.trials)
+    title, conditions, trials = arguments.latest_trials(storage)
+    steps = _steps(trials)
     data = {**conditions, "trials": [_document(step) for step in steps]}
     failed = sum(step.trial.outcome.failure is not None for step in steps)
     lines = [f"{title}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
