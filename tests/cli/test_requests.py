@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import re
 import subprocess
 import sys
@@ -157,13 +158,14 @@ def test_a_machine_without_a_driver_is_not_told_to_install_a_package(
         pytest.skip("a driver is here")
     for package in ("cuda", "pycuda"):
         monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    message = r"device 'cuda': no NVIDIA driver .*; use --device opencl or host$"
-    with pytest.raises(DeviceError, match=f"^{message}"):
+    message = r"device 'cuda': no NVIDIA driver .*; "
+    with pytest.raises(DeviceError, match=f"^{message}use --device opencl or host$"):
         devices.open_device("cuda")
-    for verb in ((), ("run",)):
-        done = tune(*verb, "sgemm/03_naive", "8", "--device", "cuda")
+    told = {"sgemm/03_naive": "use --device opencl", "hgemm/07": r"hgemm/07\w+ runs on cuda alone: see `tune devices`"}
+    for verb, (kernel, advice) in itertools.product(((), ("run",)), told.items()):
+        done = tune(*verb, kernel, "128", "--device", "cuda")
         assert (done.status, done.out) == (2, "")
-        assert re.fullmatch(f"error: {message}\n?", done.err.strip()), done.err
+        assert re.fullmatch(f"error: {message}{advice}\n?", done.err.strip()), done.err
 
 
 def test_a_compiler_whose_name_is_no_command_is_one_message(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:

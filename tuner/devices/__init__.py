@@ -178,8 +178,11 @@ def for_space(space: Space, name: str | None) -> str:
             f"device {quoted(name)}: {space.name} is written in {_and(space.written_in)}: it runs on {_and(kinds)}, "
             f"not on {kind}{_portable(space, [kind]) or _without_device(space)}"
         )
-    if (lacking := BACKENDS[kind].lacks()) is not None and (advice := _without_device(space)):
-        raise DeviceError(f"device {quoted(name)}: {lacking}{advice}")
+    if (lacking := BACKENDS[kind].lacks()) is not None:
+        others = " or ".join(other for other in kinds if other != kind and count(other))
+        advice = f"; use --device {others}" if others else _without_device(space)
+        alone = f"; {space.name} runs on {_and(kinds)} alone: see `tune devices`"
+        raise DeviceError(f"device {quoted(name)}: {lacking}{advice or alone}")
     return f"{kind}:{number}"
 
 
