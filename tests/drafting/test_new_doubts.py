@@ -160,7 +160,7 @@ def test_an_index_of_any_length_is_read(index: str, tmp_path: Path, tune: Tune) 
 def test_elements_that_are_indices_through_a_variable_get_bounds_or_a_question(tmp_path: Path, tune: Tune) -> None:
     code = """
 __global__ void f(float *y, const float *x, const int *node, const int2 *edge, const int *level, const int *kind,
-                  const int *away, int n, int m) {
+                  const int *away, const int *page, int n, int m) {
     __shared__ float part[64];
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -174,11 +174,17 @@ __global__ void f(float *y, const float *x, const int *node, const int2 *edge, c
     y[i] += part[l];
     int q = kind[i];
     if (q > 3) y[i] = x[i] + away[node[i]];
+    size_t row = 0;
+    if (i > 3) {
+        const int at = page[i];
+        row = (size_t)at * m;
+    }
+    y[i] += reinterpret_cast<const float2 *>(x + row)[1].x;
 }
 void run(float *y, int n) {
     float *x;
     cudaMalloc(&x, n * sizeof(float));
-    f<<<n, 64>>>(y, x, node, edge, level, kind, away, n, 4);
+    f<<<n, 64>>>(y, x, node, edge, level, kind, away, page, n, 4);
 }
 """
     (tmp_path / "f.cu").write_text(code)
@@ -188,6 +194,7 @@ void run(float *y, int n) {
     assert "role: in, fill: {integers: [0, n - 1]}}" in edge
     assert "indices of part follow from it: which values may it have? such as fill: {integers: [0, n - 1]}" in level
     assert not re.search("indices|fill", kind), "compared, and added to"
+    assert "# ? indices of x follow from it" in next(line for line in lines if "name: page," in line)
 
 
 @pytest.mark.parametrize("index", ["static_cast<int>(floor(v * 2.5 + 2.0))", "(int)(v * n)"])

@@ -78,7 +78,7 @@ void run(float *a, float *b, int n, int steps) {{
     [
         ("calloc(n, 4)", "now[i] - old[i]", "role: scratch, zeroed: each}"),
         ("calloc(n, 4)", "now[i] + now[MAX(MIN(i + 1, n - 1), 0)]", "role: scratch, zeroed: each}"),
-        ("load(n)", "now[i]", "role: scratch}\n"),
+        ("load(n)", "now[at(i + 2, n)] + now[i]", "role: scratch}\n"),
     ],
 )
 def test_arrays_that_a_loop_exchanges_have_one_shape_and_what_the_kernel_reads_of_both(
@@ -88,6 +88,7 @@ def test_arrays_that_a_loop_exchanges_have_one_shape_and_what_the_kernel_reads_o
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define T 32
+static int at(int i, int n) {{ return i < 0 ? 0 : i >= n ? n - 1 : i; }}
 void f(float *old, const float *now, int n) {{
     for (int t = 1; t < n - 1; t += T) for (int i = t; i < MIN(t + T, n - 1); i++) old[i] = {store}; }}
 int main() {{ int n = read(); float *a = {made}, *b = load(n);

@@ -74,6 +74,9 @@ class Choices:
             if (read or is_direct) and array not in names:
                 is_plain = _PLAIN.fullmatch(index.strip()) is not None
                 found[array] = found.get(array, True) and is_plain and all(copies[name] for name in read)
+        for array in {*self._arrays} - {*names}:
+            moves = re.findall(rf"(?<!\. )\b{array} \+ ([A-Za-z_]\w*)", self._body)  # a pointer
+            found |= dict.fromkeys([array] * (not copies.keys().isdisjoint(moves)), False)
         return found
 
     def declared(self, name: str) -> list[str]:

@@ -13,6 +13,7 @@ from tuner.space.sources.tokens import matching
 BOUNDS = ("<", ">=")  # `i < n`, and `i >= n` before a return
 OPERAND_ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # tokens that end an operand of a comparison
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_MINIMA = (("min", "("), ("fmin", "("))
 _LEAVES = {"return", "continue", "break", "goto", "exit"}
 
 
@@ -157,10 +158,13 @@ def _extreme(body: Sequence[str], at: int) -> tuple[int, list[str], int] | None:
     colon = mark + 1 + len(first)
     second = _compared(body, colon + 1, 1) if [*body[colon : colon + 1]] == [":"] else ()
     one, other, *chosen = map(_bare, (*sides, first, second))
-    if not second or chosen not in ([one, other], [other, one]):
+    is_one = [each == one or (each[:2] in _MINIMA and [*one] in split_arguments(each[2:-1])) for each in chosen]
+    last = (*other, "-", "1") if (body[at] == "<") == (right == at + 1) else other  # i < n ? i : n - 1
+    is_other = [each in (other, last) for each in chosen]
+    if not second or not ((is_one[0] and is_other[1]) or (is_other[0] and is_one[1])):
         return None
-    name = "min" if (body[at] == "<") == (chosen[0] == one) else "max"
-    return begin, [name, "(", *one, ",", *other, ")"], colon + 1 + len(second)
+    name = "min" if (body[at] == "<") == (is_one[0] and is_other[1]) else "max"
+    return begin, [name, "(", *chosen[0], ",", *chosen[1], ")"], colon + 1 + len(second)
 
 
 def _is_of_blocks(index: Polynomial) -> bool:
@@ -179,7 +183,7 @@ def _limits(words: Sequence[str]) -> Sequence[Sequence[str]]:
     """The upper limits that an expression implies: a and b for min(a, b), else the expression itself."""
     words = _bare(words)
     start = 2 if tuple(words[:2]) == ("std", "::") else 0
-    is_call = tuple(words[start : start + 2]) in (("min", "("), ("fmin", "("))
+    is_call = tuple(words[start : start + 2]) in _MINIMA
     return (
         split_arguments(words[start + 2 : -1]) if is_call and matching(words, start + 1) == len(words) - 1 else [words]
     )
