@@ -92,6 +92,36 @@ def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
+    ("size", "values"),
+    [
+        ((1, 1, 1, 1), {}), ((2, 3, 5, 3), {}),  # a vector of B holds several of its rows
+        ((1, 131, 4102, 2), {"splits": 8, "together": 4, "ahead": 2}),
+        ((3, 60, 4101, 1), {"splits": 16, "ahead": 1}),
+        ((4, 264, 2056, 2), {"splits": 2, "together": 2, "ahead": 2, "threads": 256}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kernel", ["gemm16/few_rows", "gemm16_nt/few_rows"])
+def test_few_rows_that_begin_anywhere_meet_on_cuda(
+    kernel: str, size: tuple[int, ...], values: dict[str, Value], cuda: Device
+) -> None:
+    right(kernel, cuda, size, **values)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kernel", "place"), [("gemm16/few_rows", (150, 36)), ("gemm16_nt/few_rows", (36, 300))])
+def test_what_is_no_number_spoils_only_its_column_on_cuda(kernel: str, place: tuple[int, int]) -> None:
+    """Threads load vectors across the ends of rows: here from the last number of one into the next row."""
+    torch = pytest.importorskip("torch")
+    space = catalog.load(kernel)
+    loaded = tuner.load(kernel, sized(space, (2, 37, 301, 1)), config=dict(space.default))
+    C, A, B = (torch.randn(shape, device="cuda", dtype=torch.float16) for shape in loaded.shapes.values())
+    B[0][place] = float("nan")
+    loaded(C, A, B)
+    assert C[0].isnan().any(0).nonzero().flatten().tolist() == [36]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
     "values",
     [
         {"cluster_m": 2, "cluster_n": 1, "together": 4, "clusters": 3},
@@ -136,7 +166,7 @@ def test_parts_that_share_nothing_are_summed_on_cuda(kernel: str, values: dict[s
         ("gemm16/wgmma_summed", (250, 120, 4096, 2), {"block_n": 96, "clusters": 8, "early": 0}),
         ("gemm16/wgmma_summed", (250, 120, 4096, 2), {"block_n": 96, "clusters": 8, "early": 1}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
-        ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
+        ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16, "together": 4, "ahead": 1}),
     ],
 )
 def test_splits_have_the_same_bits_each_time(kernel: str, size: tuple[int, ...], values: dict[str, Value]) -> None:
