@@ -15,6 +15,7 @@ from tuner.drafting.knobs import flags, proposals
 from tuner.drafting.knobs.asserted import conditions, holds
 from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.polynomials import names_in
+from tuner.drafting.roles import uses
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
 from tuner.space.sources.prototype import Prototype
@@ -49,10 +50,10 @@ class ChosenKnobs(ChosenSizes):
         of_text = ((name, knob) for name, knob in of_text if name in self.numbers and self._is_used(name))
         for name, knob in of_text:
             found[name] = proposals.asked_as_size(name, knob, self.body)
-            if not knob.question and self.enters_numbers(name):
-                found[name] = replace(
-                    knob, question="it enters what is computed: if others compute something else, keep one"
-                )
+            asked = "it enters what is computed" if self.enters_numbers(name) else ""
+            asked = asked or "sizes are divided by it" * uses.divides_sizes(name, self.body, self.sizes)
+            if asked and not found[name].question:
+                found[name] = replace(knob, question=f"{asked}: if others compute something else, keep one")
         for name, is_truth in self.undeclared.items():
             if name in self.of_program and name not in taken and name not in found:
                 value = self.of_program[name]

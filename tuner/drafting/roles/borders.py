@@ -10,12 +10,14 @@ from tuner.space.sources.tokens import matching
 _FIRST = r"\b(\w+) (?:< [1-9]\w*|< [A-Z]\w*|< = 0|= = 0)(?= (?:\| \||\)|$))"
 _OTHERS = r"\b(\w+) (?:> 0|> = [1-9A-Z]\w*)(?= (?:& &|\)|$))"
 _SECOND = re.compile(r"(?:\w+ )*(\w+) = [1-9A-Z]\w* ;")
+_SHIFTED = re.compile(r"\b(\w+) = [^;,]*(?:threadIdx \. \w|get_global_id \( \d \)) \+ (?:[1-9]\d*|[A-Z]\w*)(?= [;,])")
 _LEAVES = re.compile(r"(?:{ )?(?:return|continue)\b")
 
 
 def is_kept(name: str, body: str, scalars: Collection[str]) -> bool:
     """Whether all stores to an array are where threads with the first indices do not come, as behind
-    `if (x < 1 || y < 1) return;` and in `if (x > 0 && y > 0)`, or in a loop that begins behind the first element."""
+    `if (x < 1 || y < 1) return;` and in `if (x > 0 && y > 0)`, or in a loop that begins behind the first element, or
+    where threads do."""
     words, indices = body.split(), list[tuple[int, set[str]]]()
     for at, word in enumerate(words):
         if word == name and words[at - 1] != "." and words[at + 1 : at + 2] == ["["]:
@@ -23,9 +25,11 @@ def is_kept(name: str, body: str, scalars: Collection[str]) -> bool:
             if words[end + 1 : end + 2] == ["="] and words[end + 2 : end + 3] != ["="]:
                 indices.append((at, _origins({*words[at + 2 : end]}, body)))
     guards = [(names - {*scalars}, first, end) for names, first, end in _guards(words)]
+    shifted = {*_SHIFTED.findall(body)}
     is_before = {n for _, names in indices for n in names if re.search(rf"\b{n} - [1-9]", _indices(name, body))}
     return bool(indices) and all(
         any(first <= at < end and not names.isdisjoint(read - is_before) for names, first, end in guards)
+        or not shifted.isdisjoint(read - is_before)
         for at, read in indices
     )
 

@@ -158,7 +158,7 @@ def enters_numbers(name: str, text: str, types: Collection[str]) -> bool:
     operand = re.compile(rf"[-+*/] (?:\( )*{name}\b|\b{name} (?:\) )*[-+*/] (?!=)")
     is_other = re.compile(rf"\b(?:{kinds})\d? (?:const )?\*|(?:thread|block)(?:Idx|Dim)|\bget_\w+_id|\bfor \(")
     numbers = re.compile(rf"{kinds}|return|(?:__|native_)?(?:r?sqrt|exp|log|pow|sin|cos|tan|f?abs|fma|f?m(?:in|ax))\w*")
-    for each in re.split("[;{}]", text):
+    for each in filter(re.compile(rf"\b{name}\b").search, re.split("[;{}]", text)):
         whole = _HEADER.sub("", each[_end_of_loop(each) :])
         while (outside := _INDEX.sub("", whole).replace("  ", " ")) != whole:
             whole = outside
@@ -251,6 +251,11 @@ def leaves_by(arrays: Collection[str], body: str, name: str) -> str:
         if re.search(rf"\bif \( (?:[^;{{}}]* )?{read}[^;{{}}]*\) (?:{{ )?(?:return|continue)\b", before):
             return array
     return ""
+
+
+def divides_sizes(name: str, body: str, sizes: Collection[str]) -> bool:
+    """Whether sizes are divided by a constant, without being rounded up."""
+    return re.search(rf"\b(?:{'|'.join(map(re.escape, sorted(sizes))) or '-'}) / {name}\b", body) is not None
 
 
 def is_divisor(names: Collection[str], body: str) -> bool:
