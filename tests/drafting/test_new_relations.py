@@ -84,12 +84,11 @@ PROGRAMS = {
          "  TM: [1, 2, 4, 8]\n", "  BK: [16]  # no knob: the source asserts its value\n",
          'restrictions:\n  - {that: "BM % TM == 0 and (TM < 8 or BM // TM > 3)", because: the source asserts it}\n'],
     ),
-    "windows that divide sizes, and a border before the first threads": (
-        "#define POOL 2\n#define B 64\n__global__ void f(float *y, float *z, const float *x, int n) {"
-        "int i = blockIdx.x * B + threadIdx.x + 1, m = n / POOL; float v = 0;"
-        "if (i < m) for (int k = 0; k < POOL; k++) v = fmaxf(v, x[i * POOL + k]);"
-        "if (i < n) y[i] = v; if (i < n + 1) z[i - 1] = v; }",
-        ["  POOL: [1, 2, 4, 8]  # ? sizes are divided by it: if others compute something else, keep one\n",
+    "a constant that divides a size, and a border before the first threads": (
+        "#define PARTS 8\n#define B 64\n__global__ void f(float *y, float *z, const float *x, int n) {"
+        "int i = blockIdx.x * B + threadIdx.x + 1, each = n / PARTS; float v = 0;"
+        "for (int k = i % PARTS; k < each; k++) v += x[k]; if (i < n) y[i] = v; if (i < n + 1) z[i - 1] = v; }",
+        ["  PARTS: [2, 4, 8, 16, 32]  # ? sizes are divided by it: if others compute something else, keep one\n",
          "name: y, dtype: float32, shape: [n], role: inout, fill: zeros}\n",
          "name: z, dtype: float32, shape: [n], role: out}\n"],
     ),
