@@ -12,6 +12,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from tuner.catalog import catalog
 from tuner.devices.conditions import DEFAULT
+from tuner.errors import RequestError
 from tuner.space.config import Config
 from tuner.space.scope import Limits
 from tuner.space.sources.rendering import Version
@@ -112,6 +113,14 @@ def test_a_log_is_bounded_and_keeps_what_it_has(kernel: Path, tmp_path: Path, mo
     changed = logs.LoggedProblem(*about[:-1], "other code")
     assert logs.keep(changed, space, [(configs[3], Entry(1.0))], tmp_path) == path
     assert [row[0] for row in recording.read(path).entries] == [4], "times of other code are not mixed"
+    left = path.with_name(f".{path.name}.x1")  # by a writer that was killed
+    left.touch()
+    logs.keep(changed, space, [(configs[4], Entry(1.0))], tmp_path)
+    assert not left.exists()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RequestError, match=r"cannot be written: Is a directory; name another folder with --results"):
+        logs.keep(problem, space, [(configs[0], Entry(1.0))], tmp_path)
 
 
 def test_logs_that_say_nonsense_are_passed_over(tune: Tune, kernel: Path, tmp_path: Path) -> None:

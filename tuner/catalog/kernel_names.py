@@ -101,9 +101,8 @@ def other_names(space: Space) -> list[str]:
     head = space.name.partition("/")[0]
     found = ["/".join(end) for end in ends[1:]]
     found += ["/".join(map(safe, end)) for end in ends[1:]] + ["/".join([head, *map(safe, end)]) for end in ends]
-    found += [
-        name for known, name in known_files.read().items() if known.name == file.name and not os.path.isfile(known)
-    ]
+    alike = f"{os.sep}{file.name}"
+    found += [n for known, n in known_files.read().items() if str(known).endswith(alike) and not os.path.isfile(known)]
     return [name for name in dict.fromkeys(found) if name != space.name]
 
 

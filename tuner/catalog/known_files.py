@@ -1,6 +1,7 @@
 """The list of the user's space files that were tuned before, with their names in the store."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -14,7 +15,7 @@ MOST_BYTES = 1 << 22
 _NAME = re.compile(r"\w[\w.+-]*(/\w[\w.+-]*)*")
 
 
-def read() -> dict[Path, str]:
+def read() -> Mapping[Path, str]:
     """The names by file, the earliest first, including files that no longer exist.
 
     Raises RequestError if other users can write to the list, because it determines which code runs.
@@ -22,11 +23,16 @@ def read() -> dict[Path, str]:
     try:
         with paths.known_kernels().open("rb") as file:
             paths.check_trusted(paths.known_kernels(), os.fstat(file.fileno()))
-            lines = file.read(MOST_BYTES).splitlines()
+            return _names(file.read(MOST_BYTES))
     except OSError:
         return {}
+
+
+@functools.lru_cache(maxsize=1)
+def _names(content: bytes) -> Mapping[Path, str]:
+    """The names in a list, which a process reads some ten times."""
     names: dict[Path, str] = {}
-    for line in lines:
+    for line in content.splitlines():
         with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
             data = json.loads(line)
             name, path = data["name"], Path(data["file"])

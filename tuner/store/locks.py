@@ -79,7 +79,15 @@ def updating(path: Path) -> Iterator[None]:
     with paths.writing(path):
         paths.make(path.parent, shared=True)
         with held(path):
+            _remove_leftovers(path)
             yield
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files that killed writers of `path` left behind."""
+    for file in path.parent.iterdir():
+        if file.name.startswith(f".{path.name}."):
+            file.unlink(missing_ok=True)
 
 
 def _mode(file: Path) -> int | None:

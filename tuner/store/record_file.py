@@ -111,10 +111,3 @@ def kernel_of(where: str, line: str) -> object:
             "update tuner"
         )
     return header.get("kernel")
-
-
-def remove_leftovers(path: Path) -> None:
-    """Remove temporary files that killed writers of `path` left behind. The caller holds the lock."""
-    for file in path.parent.iterdir():
-        if file.name.startswith(f".{path.name}."):
-            file.unlink(missing_ok=True)

@@ -96,10 +96,11 @@ class Store:
         results = kernel_names.wheel_results(space) or (None if folder else kernel_names.project_results(space))
         user = folder or paths.user_results()
         more: list[Place] = []
-        present = [(name, path) for name in names if os.path.isfile(path := user / f"{name}.jsonl")]
+        present = [name for name in names if os.path.isfile(f"{user}/{name}.jsonl")]
         if present:
             version, former = Version.of(space), kernel_names.former_name(space)
-            for name, path in present:
+            for name in present:
+                path = user / f"{name}.jsonl"
                 more.append(Place(path, name, lambda record: record.is_of(version), adopted=True))
                 if name == former:
                     more.append(Place(path, name, lambda record: not record.is_of(version)))
@@ -184,7 +185,6 @@ class Store:
         """Write each of `records`, which have different keys, unless `stays(stored, record)`; return those written."""
         path = self.paths[0]
         with locks.updating(path):
-            record_file.remove_leftovers(path)
             lines = record_file.lines(path)
             if lines:
                 self._check_header(lines[0])

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_file, with_kept_files
 
@@ -55,7 +56,8 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
     recording = recordings.of_trials(space, *problem_of_run, result.trials, result.device.conditions)
     problem = Problem(space, result.sizes, result.options, result.types)
     path = path or Path(f"{problem.file_name}-{result.device.name}.json.gz".replace(" ", "_"))
-    recordings.write(path, recording)
+    with paths.writing(path, "name another file with --output"):
+        recordings.write(path, recording)
     about = t4.describe(path, recording, result.device.kind, result.device.architecture, result.device.toolchain)
     count = len(recording.entries)
     failed = {reason: number for reason, (number, _) in result.failed.items()}

@@ -195,8 +195,8 @@ def read(path: Path) -> Recording:
 def write(path: Path, recording: Recording) -> None:
     """Write `recording` as a cache file that Kernel Tuner's simulation mode reads, compressed if `path` ends in .gz.
 
-    Equal recordings give equal bytes. The file is replaced atomically. Raises RequestError if it cannot be written, or
-    a parameter has the name of a result.
+    Equal recordings give equal bytes. The file is replaced atomically. Raises OSError if it cannot be written, and
+    RequestError if a parameter has the name of a result.
     """
     _check_names(path, recording.parameters, "rename it in the kernel")
     header = {
@@ -226,8 +226,7 @@ def write(path: Path, recording: Recording) -> None:
         lines.append(f"{json.dumps(','.join(map(str, config.values())))}: {json.dumps(members)}")
     text = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
     data = text.encode()
-    with paths.writing(path, "name another file with --output"):
-        paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
 def _check_names(path: Path, parameters: Iterable[str], remedy: str) -> None:
