@@ -86,7 +86,7 @@ def updating(path: Path) -> Iterator[None]:
 def _remove_leftovers(path: Path) -> None:
     """Remove temporary files that killed writers of `path` left behind."""
     for file in path.parent.iterdir():
-        if file.name.startswith(f".{path.name}."):
+        if file.name.rpartition(".")[0] == f".{path.name}":
             file.unlink(missing_ok=True)
 
 
