@@ -172,23 +172,28 @@ def test_a_parameter_by_value_of_an_open_type_is_a_scalar(tmp_path: Path, tune: 
 
 
 OF_OTHERS = """
+#define TILE 64
 __constant__ float weights[4];
 __constant__ float table[8];
 template <typename T, typename Stride>
-__global__ void f(T *y, const T *x, Stride apart, int n) { y[threadIdx.x] = x[1 + 2 * apart] * weights[n]; }
-__global__ void g(float *y) { y[threadIdx.x] = table[threadIdx.x]; }
+__global__ void f(T *y, const T *x, Stride apart, int n) {
+    static_assert(TILE >= 64, "f (only"); y[threadIdx.x % TILE] = x[1 + 2 * apart] * weights[n]; }
+__global__ void g(float *y) { y[threadIdx.x % TILE] = table[threadIdx.x % TILE]; }
 """
 
 
-def test_types_of_parts_of_indices_are_integers_and_constants_of_other_kernels_no_arguments(
+def test_types_of_parts_of_indices_are_integers_and_what_other_kernels_have_is_left_out(
     tmp_path: Path, tune: Tune
 ) -> None:
-    operation = data_of(drafted(tmp_path, tune, "f.cu", OF_OTHERS, "--entry", "f"))["operation"]
+    data = data_of(drafted(tmp_path, tune, "f.cu", OF_OTHERS, "--entry", "f"))
+    assert min(data["parameters"]["TILE"]) == 64
+    operation = data["operation"]
     assert operation["types"] == {"T": ["float32", "float64"], "Stride": ["int32", "int64"]}
     assert [a["name"] for a in operation["arguments"]] == ["y", "x", "apart", "n", "weights"]
     (tmp_path / "f.yaml").unlink()
-    operation = data_of(drafted(tmp_path, tune, "f.cu", OF_OTHERS, "--entry", "g"))["operation"]
-    assert [a["name"] for a in operation["arguments"]] == ["y", "table"]
+    data = data_of(drafted(tmp_path, tune, "f.cu", OF_OTHERS, "--entry", "g"))
+    assert [a["name"] for a in data["operation"]["arguments"]] == ["y", "table"]
+    assert min(data["parameters"]["TILE"]) < 64
 
 
 PAIRS = """

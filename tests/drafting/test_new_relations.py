@@ -44,7 +44,8 @@ PROGRAMS = {
     ),
     "kinds of cells, which decide whose neighbours are read and who leaves, and shift counts": (
         "enum Cell { OPEN, WALL };\n__global__ void f(unsigned *y, const unsigned char *cell, const int *by, int n) {"
-        f"{INDEX} if (i >= n) return; const unsigned char own = cell[i]; if (own == WALL) return;"
+        f"{INDEX} if (i >= n) return; unsigned s[4]; const unsigned char own = cell[i]; if (own == WALL) return;"
+        "for (int k = 0; k < 4; k++) { if (by[k] == i) continue; s[k] = i; }"
         "y[i] = cell[i + 1] != OPEN ? 0 : 1u << by[i]; }",
         ["role: out}  # ? threads leave where cell says so: does it keep elements? then role: inout\n",
          "# ? it is compared with WALL and OPEN: which values has it? such as fill: {choice: [0, 1]}\n",

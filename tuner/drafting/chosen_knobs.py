@@ -18,7 +18,7 @@ from tuner.drafting.polynomials import names_in
 from tuner.drafting.roles import uses
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
-from tuner.space.sources.prototype import Prototype
+from tuner.space.sources.prototype import Prototype, prototypes
 from tuner.space.sources.source import GUARD
 
 _ASSERTED = re.compile(r"\bassert \( [^;]*;")
@@ -90,15 +90,23 @@ class ChosenKnobs(ChosenSizes):
     @cached_property
     def asserted(self) -> list[str]:
         """The conditions on several knobs that the source asserts."""
-        every = conditions(self.text, self.constants_of_all)
-        return [each for each, names in every if len(names) > 1 and self.knobs.keys() >= {*names}]
+        every = conditions(self.text, self.constants_of_all, self._bodies_of_others)
+        found = [each for each, names in every if len(names) > 1 and self.knobs.keys() >= {*names}]
+        defaults = {name: knob.default for name, knob in self.knobs.items()}
+        return [each for each in found if holds(each, defaults)]
+
+    @property
+    def _bodies_of_others(self) -> list[Sequence[str]]:
+        """The tokens of the kernels that are not drafted."""
+        own = {step.name for step in self.steps}
+        return [each.body for each in prototypes(self.text) if each.is_kernel and each.name not in own]
 
     def _as_asserted(self, found: dict[str, Knob]) -> dict[str, Knob]:
         """Knobs without the values that the source forbids by an assertion about one of them alone."""
         fixed = {name: number for name, number in self.numbers.items() if name not in found}
-        for each, (name, *others) in conditions(self.text, fixed):
+        for each, (name, *others) in conditions(self.text, fixed, self._bodies_of_others):
             knob = found.get(name) if not others else None
-            values = [value for value in knob.values if holds(each, name, value)] if knob else []
+            values = [value for value in knob.values if holds(each, {name: value})] if knob else []
             if knob and knob.default in values and len(values) < len(knob.values):
                 remark = "no knob: the source asserts its value" if len(values) == 1 else knob.remark
                 found[name] = replace(knob, values=tuple(values), remark=remark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tuner.drafting.expansion import expanded, split_arguments
 from tuner.errors import ExpressionError
@@ -15,10 +15,16 @@ _OPERATORS = {"= =": "==", "! =": "!=", "< =": "<=", "> =": ">=", "& &": "and", 
 _OF_NUMBERS = re.compile(r"(\d+)[uUlL]+")
 
 
-def conditions(code: str, numbers: Mapping[str, int]) -> Iterator[tuple[str, list[str]]]:
+def conditions(
+    code: str, numbers: Mapping[str, int], others: Collection[Sequence[str]]
+) -> Iterator[tuple[str, list[str]]]:
     """The asserted conditions with the names in them, with numbers in the place of the names that have some; without
-    those that a space file cannot have."""
-    tokens = words(code)
+    those that a space file cannot have, and those in the bodies of `others`, whose parameters may have the same names.
+    """
+    whole = "\0".join(words(code))
+    for body in others:
+        whole = whole.replace("\0".join(("{", *body, "}")), "{\0}", 1)
+    tokens = whole.split("\0")
     for at, word in enumerate(tokens):
         if word not in _ASSERTS or tokens[at + 1 : at + 2] != ["("]:
             continue
@@ -35,9 +41,9 @@ def conditions(code: str, numbers: Mapping[str, int]) -> Iterator[tuple[str, lis
             yield text, names
 
 
-def holds(condition: str, name: str, value: int | bool | str) -> bool:
-    """Whether a condition on one name is true for a value, or has none."""
+def holds(condition: str, values: Mapping[str, int | bool | str]) -> bool:
+    """Whether a condition is true for values, or has none."""
     try:
-        return bool(expressions.parse(condition).evaluate({name: value}))
+        return bool(expressions.parse(condition).evaluate(values))
     except ExpressionError:
         return True

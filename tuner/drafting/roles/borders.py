@@ -9,42 +9,39 @@ from tuner.space.sources.tokens import matching
 
 _FIRST = r"\b(\w+) (?:< [1-9]\w*|< [A-Z]\w*|< = 0|= = 0)(?= (?:\| \||\)|$))"
 _OTHERS = r"\b(\w+) (?:> 0|> = [1-9A-Z]\w*)(?= (?:& &|\)|$))"
-_SECOND = re.compile(r"(?:\w+ )*(\w+) = [1-9A-Z]\w* ;")
+_SECOND = re.compile(r"(?:\w+ )*(\w+) = [1-9A-Z]\w* ;.* (?:\1 \+ [+=]|\+ \+ \1)")
 _SHIFTED = re.compile(r"\b(\w+) = [^;,]*(?:threadIdx \. \w|get_global_id \( \d \)) \+ (?:[1-9]\d*|[A-Z]\w*)(?= [;,])")
+_LESS = re.compile(r"(\w+) (?:\) )*- (?=(?:\( )*(\w+))")
 _LEAVES = re.compile(r"(?:{ )?(?:return|continue)\b")
 
 
 def is_kept(name: str, body: str, scalars: Collection[str]) -> bool:
     """Whether all stores to an array are where threads with the first indices do not come, as behind
     `if (x < 1 || y < 1) return;` and in `if (x > 0 && y > 0)`, or in a loop that begins behind the first element, or
-    where threads do."""
+    where threads do; an index from which something is subtracted, as in `y[i - 1]` and `y[n - i]`, tells nothing."""
     words, indices = body.split(), list[tuple[int, set[str]]]()
     for at, word in enumerate(words):
         if word == name and words[at - 1] != "." and words[at + 1 : at + 2] == ["["]:
             end = matching(words, at + 1)
             if words[end + 1 : end + 2] == ["="] and words[end + 2 : end + 3] != ["="]:
-                indices.append((at, _origins({*words[at + 2 : end]}, body)))
+                indices.append((at, _origins(" ".join(words[at + 2 : end]), body)))
     guards = [(names - {*scalars}, first, end) for names, first, end in _guards(words)]
     shifted = {*_SHIFTED.findall(body)}
-    is_before = {n for _, names in indices for n in names if re.search(rf"\b{n} - [1-9]", _indices(name, body))}
     return bool(indices) and all(
-        any(first <= at < end and not names.isdisjoint(read - is_before) for names, first, end in guards)
-        or not shifted.isdisjoint(read - is_before)
+        any(first <= at < end and not names.isdisjoint(read) for names, first, end in guards)
+        or not shifted.isdisjoint(read)
         for at, read in indices
     )
 
 
-def _indices(name: str, body: str) -> str:
-    """The indices of the stores to an array."""
-    return " ; ".join(re.findall(rf"\b{name} \[ ([^;=]*) \] =(?! =)", body))
-
-
-def _origins(names: set[str], body: str) -> set[str]:
-    """The names from which those of an index are computed, by way of local variables, with these."""
-    assigned = re.findall(r"\b(\w+) = (?!=)([^;,]*)", body)
-    while more := {word for name, text in assigned if name in names for word in text.split()} - names:
+def _origins(index: str, body: str) -> set[str]:
+    """The names to which an index adds, and those from which these are computed by way of local variables."""
+    assigned, names, texts = re.findall(r"\b(\w+) = (?!=)([^;,]*)", body), set[str](), [index]
+    while more := {word for text in texts for word in text.split()} - names:
         names |= more
-    return {*filter(str.isidentifier, names)}
+        texts = [index, *(text for name, text in assigned if name in names)]
+    less = {name for text in texts for pair in _LESS.findall(text) for name in pair}
+    return {*filter(str.isidentifier, names)} - less
 
 
 def _guards(words: list[str]) -> Iterator[tuple[set[str], int, int]]:
@@ -56,7 +53,7 @@ def _guards(words: list[str]) -> Iterator[tuple[set[str], int, int]]:
         if word not in ("if", "for") or words[at + 1 : at + 2] != ["("]:
             continue
         opening = matching(words, at + 1) + 1
-        head, end = " ".join(words[at + 2 : opening]), _end(words, opening)
+        head, end = " ".join(words[at + 2 : opening]), end_of(words, opening)
         if word == "for":
             yield ({match[1]} if (match := _SECOND.match(head)) else set(), opening, end)
         elif _LEAVES.match(" ".join(words[opening : opening + 2])):
@@ -66,7 +63,7 @@ def _guards(words: list[str]) -> Iterator[tuple[set[str], int, int]]:
             yield {*re.findall(_OTHERS, head)} if "| |" not in head else set(), opening, end
 
 
-def _end(words: list[str], at: int) -> int:
+def end_of(words: list[str], at: int) -> int:
     """The position after the statement at a position, with the statements of loops and conditions before it."""
     while at < len(words) and words[at] in ("if", "for", "while"):
         at = matching(words, at + 1) + 1

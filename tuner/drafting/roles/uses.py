@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from tuner.drafting.roles.borders import end_of
 from tuner.drafting.roles.inference import INDEX
 from tuner.space.sources.tokens import matching
 
@@ -245,11 +246,14 @@ def codes(names: Collection[str], body: str, known: Collection[str]) -> list[str
 def leaves_by(arrays: Collection[str], body: str, name: str) -> str:
     """The array whose elements tell threads to leave before they write to the array `name`; empty if there is none."""
     store = re.search(rf"(?<!\. )\b{name} {INDEX} (?:\. \w+ )?=(?! =)", body)
-    before = body[: store.start()] if store else ""
+    before, words = body[: store.start()] if store else "", body.split()
     for array in sorted(arrays):
-        read = _element([array], body)
-        if re.search(rf"\bif \( (?:[^;{{}}]* )?{read}[^;{{}}]*\) (?:{{ )?(?:return|continue)\b", before):
-            return array
+        leaves = rf"\bif \( (?:[^;{{}}]* )?{_element([array], body)}[^;{{}}]*\) (?:{{ )?(return|continue)\b"
+        for match in re.finditer(leaves, before):
+            at = len(body[: match.start()].split())
+            ends = (end_of(words, loop) for loop in range(at, -1, -1) if words[loop] in ("for", "while"))
+            if match[1] == "return" or next((end for end in ends if end > at), 0) > len(before.split()):
+                return array
     return ""
 
 
