@@ -188,9 +188,14 @@ def test_what_is_wrong_with_a_reference_is_said_without_a_device(what: str, tmp_
 def test_without_an_output_nothing_is_called_verified(tmp_path: Path, tune: Tune) -> None:
     for reference in ({"config": "default"}, PYTHON, KERNEL, "a * x", "none"):
         file = space(tmp_path / "mine", reference)
-        file.write_text(file.read_text().replace("role: out", "role: in"))
-        refused = "operation.reference: no array has the role out or inout" in tune("validate", file).err
-        assert refused == (reference != "none"), reference
+        text = file.read_text()
+        for role, message in [
+            ("role: in", "no array has the role out or inout"),
+            ("role: out\n    compared: false", "all outputs have `compared: false`"),
+        ]:
+            file.write_text(text.replace("role: out", role))
+            refused = f"operation.reference: {message}, so nothing would" in tune("validate", file).err
+            assert refused == (reference != "none"), (reference, role)
 
 
 def test_a_kernel_of_blocks_needs_a_grid(tmp_path: Path, tune: Tune) -> None:

@@ -64,7 +64,7 @@ FAULTS = {
     ),
     "a range as in Python": (
         SPACE.replace("[16, 32]", "[1:32]"),
-        ":7: 1:32 is not a decimal number; write a range as {from",
+        ":7: 1:32 is not a decimal number; write a range as {from: 1, to: 32}, or",
     ),
     "value twice": (SPACE.replace("[16, 32]", "[16, 16]"), ":7: parameters.block_size_x.1: 16 appears twice"),
     "taken name": (SPACE + "derived: {M: 3}\n", ":9: derived.M: this name is taken"),

@@ -62,11 +62,11 @@ class ReferenceReader:
         """The reference. Raises SpaceError for the first error."""
         value: Any = self.model.operation.reference
         if value != "none" and not self.compared.needed:
-            raise self._error(
-                (),
-                "no array has the role out or inout, so nothing would be compared; correct the role, let the function "
-                "also write what it returns to an array, or write `none`",
-            )
+            lacks, correct = "no array has the role out or inout", "correct the role"
+            if any(argument.role in ("out", "inout") for argument in self.arguments):
+                lacks, correct = "all outputs have `compared: false`", "leave that out where an answer exists"
+            more = "let the function also write what it returns to an array, or write `none`"
+            raise self._error((), f"{lacks}, so nothing would be compared; {correct}, {more}")
         if callable(value):
             return self._function(value)
         if isinstance(value, dict) and not self.compared.fits(value):

@@ -224,7 +224,8 @@ class _NodeReader:
         if node.tag.rpartition(":")[2] not in ("int", "float", "bool", "null"):
             return node.value
         if misread := _MISREAD.fullmatch(node.value):
-            advice = "remove the leading zeros" if misread[1] else "write a range as {from: 1, to: 8}"
+            first, last = f"{node.value}:".split(":")[:2]
+            advice = "remove the leading zeros" if misread[1] else f"write a range as {{from: {first}, to: {last}}}"
             at = f"{shown(self._path)}:{node.start_mark.line + 1}"
             raise SpaceError(f"{at}: {shown(node.value)} is not a decimal number; {advice}, or put a text in quotes")
         try:
