@@ -24,7 +24,7 @@ from tuner.space.instance import Instance
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = """
+SCRIPT = """import os
 import kernel_tuner
 import numpy
 
@@ -36,7 +36,7 @@ def small(config):
     return config["width"] < 2
 
 
-print("tuning")
+print("tuning", os.path.sameopenfile(1, 2))
 for number in range(2):
     results, env = kernel_tuner.tune_kernel(
         "scale", {scale!r}, 100, arguments, {{"unroll": [1, 4], "width": [0, 1, 2]}}, lang="C",
@@ -63,7 +63,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, tmp_path: Path, tune) -> None:
     done = tune("new", "--from-script", script, "--output", tmp_path / "spaces", "--json")
     assert done.status == 0, done.err
-    assert re.search(rf"runs {script}, until it ends or uses results.*\ntuning\n", done.err)
+    assert re.search(rf"runs {script}, until it ends or uses results.*\ntuning True\n", done.err)
     files = {Path(each["file"]).name: each["questions"] for each in json.loads(done.out)["files"]}
     assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 5}
     text = (tmp_path / "spaces" / "add.yaml").read_text()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +45,21 @@ def answer(as_json: bool, data: Any, text: str) -> None:
 def document(data: Any) -> None:
     """Print `data` as a JSON document on standard output."""
     click.echo(json.dumps(data, indent=1))
+
+
+@contextlib.contextmanager
+def diverted() -> Iterator[None]:
+    """Send to standard error what scripts and functions of the user print, and their child processes: it is no part of
+    the answer."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def say(message: str) -> None:

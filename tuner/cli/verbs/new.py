@@ -1,8 +1,6 @@
 """`tune new`: write the draft of a space file."""
 
-import contextlib
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,7 +123,7 @@ def _from_script(words: Sequence[str], folder: Path, as_json: bool) -> None:
 
     console.say(f"runs {shown(words[0])}, until it ends or uses results of tune_kernel")
     recording = ScriptRecording(folder)
-    with contextlib.redirect_stdout(sys.stderr):  # what a script prints is no part of the document
+    with console.diverted():
         recording.run(words)
     found = recording.questions
     lines = [

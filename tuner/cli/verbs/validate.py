@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +111,7 @@ def _answers(space: Space, scope: Scope, size: str | None, data: dict[str, Any])
 
     scope = replace(scope, sizes=size_of(size, space.operation, scope.types))  # at no common size, which may be large
     announce(space, output.say)
-    with contextlib.redirect_stdout(sys.stderr):  # what a function prints is no part of the document
+    with output.diverted():
         found = host_answers.compute(open_device("host"), space, scope)
     data["contents"] = [asdict(each) for each in found.contents]
     data["warnings"] += found.warnings
