@@ -16,6 +16,8 @@
 //   thread are a multiple of 8 apart, so that all begin equally far behind such a multiple: by `shift` numbers. So no
 //   number of B is moved. Where B is K x N, a thread loads vectors as they lie, its columns are `shift` further to the
 //   left, and a block serves eight columns fewer. Where B is N x K, a warp moves A instead, once for all its rows.
+//   The end of B may lie inside a vector. What that vector holds of B counts as 0 at first, and is added at the end. So
+//   where an infinity of A meets one of the last seven numbers of B, the output is NaN, though it may be an infinity.
 // On an H200 with bfloat16, the best found in some seconds take 0.0113 ms at 1x4096x4096, where cuBLAS takes 0.0140.
 // Where rows of B begin anywhere, the best of some 20 configurations are on average 1.4 times as fast as cuBLAS for one
 // row, and more for two to four. With rows at multiples of 16 bytes, mma_any is faster from some four rows on.
