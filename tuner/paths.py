@@ -115,15 +115,17 @@ def private(folder: Path) -> Path:
             for parent in _parents(os.path.realpath(folder)):
                 if os.stat(parent).st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
                     raise RequestError(
-                        f"{folder}: every user may write to {parent} and could replace the folder; "
-                        "choose another folder with TUNER_CACHE or TUNER_STATE"
+                        f"{folder}: every user may write to {parent} and could replace the folder; {_another(folder)}"
                     )
             return folder
         except OSError as error:  # for example, somebody deletes the folder meanwhile
             failure = error.strerror
-    raise EnvironmentTrouble(
-        f"{folder}: cannot be used: {failure}; choose another folder with TUNER_CACHE or TUNER_STATE"
-    )
+    raise EnvironmentTrouble(f"{folder}: cannot be used: {failure}; {_another(folder)}")
+
+
+def _another(folder: Path) -> str:
+    variable = "TUNER_CACHE" if folder.is_relative_to(cache_folder()) else "TUNER_STATE"
+    return f"choose another folder with {variable}"
 
 
 @functools.lru_cache(maxsize=16)

@@ -10,6 +10,7 @@ import pytest
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import KERNEL, at, imported, record, sizes
+from tuner.cli import output
 from tuner.devices import Device
 from tuner.store.store import Store
 
@@ -38,7 +39,7 @@ def test_the_best_of_a_device_that_is_not_here_is_told(tune: Tune) -> None:
     assert (done.status, done.json["device"], done.json["match"]) == (0, "NVIDIA H200", "exact"), done.err
     refused = tune("best", "sgemm/13_double_buffered", "4096", "--device", "H2000")
     assert (refused.status, refused.out) == (2, "")
-    assert "--device H2000: neither a device of this machine" in refused.err
+    assert "--device H2000: neither a kind of device (cuda, opencl, host) nor" in refused.err
 
 
 def test_a_board_of_another_name_is_another_board(tune: Tune) -> None:
@@ -99,6 +100,8 @@ def test_a_gain_that_a_busy_machine_distorts_has_that_by_the_shortest_times(tune
         assert told.out.endswith(gain + (remark if is_told else "\n")), told.out
     asked = (KERNEL, "64", "--device", "Fast", "--results", tmp_path, "--no-measure")
     assert remark.strip() in tune("explain", *asked).out, "what shows the same gain says the same"
+    distorted = at(64, "Fast", **of_default, least_gain=4.0)
+    assert output.gain_for_table(distorted) == "9.00 x (4 x by the shortest times)", "so does a table of several sizes"
 
 
 @pytest.mark.slow

@@ -112,6 +112,16 @@ NUMBERS = [
 ]
 
 
+def test_a_cache_that_cannot_be_used_is_told_with_its_variable_alone(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    done = tune("gallery/coulomb", "8x8x8", "--device", "opencl")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.endswith("/cache: cannot be used: File exists; choose another folder with TUNER_CACHE\n"), done.err
+
+
 @pytest.mark.parametrize(("verb", "option", "kind"), NUMBERS, ids=lambda value: str(value).split(" ")[0])
 def test_an_option_that_takes_a_number_says_its_range(
     verb: str, option: str, kind: click.IntRange | click.FloatRange, tune: Tune

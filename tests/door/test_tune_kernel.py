@@ -53,8 +53,10 @@ def test_the_float_that_a_function_in_c_returns_is_its_time() -> None:
     assert env["best_config"]["time"] == 1.0
 
 
-def test_a_wrong_result_is_one_row_and_the_run_goes_on(tmp_path: Path) -> None:
-    rows, env = scale(body="+ (width == 1 && i == n - 1)")
+def test_a_wrong_result_is_one_row_and_the_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, env = scale(body="+ (width == 1 && i == n - 1)", quiet=False)
+    told = "3 of 6 configurations failed, and their rows have `__error__` in place of `time`; the first: WrongResult"
+    assert told in capsys.readouterr().err
     wrong = [row for row in rows if "__error__" in row]
     assert len(wrong) == 3
     assert all(row["width"] == 1 and isinstance(row["__error__"], WrongResultConfig) for row in wrong)

@@ -413,6 +413,9 @@ def test_records_of_other_devices_kernels_and_values_are_told_and_left(
     rewritten(shared, lambda document: document["kernels"][0].update(records=torn))
     done = tune("pull", shared, KERNEL, "--device", "3090", "--results", tmp_path / "mine")
     assert (done.status, "skipped, not a record: no " in done.err) == (1, True), done.err
+    rewritten(shared, lambda document: document["kernels"][0].update(code="0" * 32))
+    done = tune("pull", shared, "--device", "3090", "--results", tmp_path / "mine")
+    assert (done.status, "1 other kernel left there" in done.err) == (0, True), done.err
 
 
 def test_values_that_a_log_makes_up_never_get_into_the_store(tune: Tune, shared: Path, tmp_path: Path) -> None:

@@ -139,11 +139,11 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "a derived value that the kernel declares": (
         CODE.replace("    if", "    int threads = 32;\n    if"), [Y, X], {"derived": {"threads": "SCALE * 32"}},
-        "derived.threads", "f.cu declares `int threads`, but the macro replaces this name",
+        "derived.threads", "f.cu or a header of it declares `int threads`, but the macro replaces this name",
     ),
     "a derived value that a function is called": (
         "float* threads(int i);\n" + CODE, [Y, X], {"derived": {"threads": "SCALE * 32"}}, "derived.threads",
-        "f.cu declares `float threads`",
+        "f.cu or a header of it declares `float threads`",
     ),
     "a scalar that OpenCL C forbids": (
         CODE.replace("int n)", "bool late, int n)"), [Y, X, {"name": "late", "dtype": "bool", "value": 1}], {},

@@ -251,7 +251,7 @@ REFUSED = {
     "(lambda: x)()": "is not allowed here",
     "[i for i in x]": "is not allowed here",
     "sum(x, **{'axis': 0})": "** is not allowed",
-    "sum(x, 1)": "sum() is called as sum(x, axis=None, keepdims=False)",
+    "sum(x, 1)": "sum() is called as sum(x, axis=None, keepdims=False): write the name of axis and keepdims",
     "exp(x, axis=0)": "exp() is called as exp(x)",
     "softmux(x)": "unknown name 'softmux'",
     "summ(x)": "did you mean sum",

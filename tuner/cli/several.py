@@ -101,6 +101,6 @@ def _table(best: Iterable[Result | None]) -> str:
     for result in best:
         if result is not None and (record := _record(result)) is not None:
             figures = ", ".join([f"{record.time_ms:.4g} ms", *output.rates(record)])
-            row = short_size(result.sizes), result.kernel, figures, output.gain(record), config_text(record.config)
-            rows.append(row)
+            gain, config = output.gain_for_table(record), config_text(record.config)
+            rows.append((short_size(result.sizes), result.kernel, figures, gain, config))
     return output.table(["size", "kernel", "best", "gain", "configuration"], rows) if rows else ""

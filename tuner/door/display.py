@@ -69,15 +69,22 @@ class Display:
 
     def ended(self, rows: Sequence[Row], env: Mapping[str, Any], objective: str) -> None:
         """Print the best configuration, or say why there is none."""
-        if rows and all("__error__" in row for row in rows):
-            first = rows[0].get("error_message", "see the rows").strip().partition("\n")[0]
-            self.noted(f"all {len(rows)} configurations failed; the first: {rows[0]['__error__']}: {first}")
-        elif rows and "best_config" not in env:
-            known = ", ".join(next(row for row in rows if "__error__" not in row))
-            self.noted(f"objective {quoted(objective)}: no row has it; rows have {known}")
+        failed = [row for row in rows if "__error__" in row]
+        if failed:
+            self.noted(_failures(failed, len(rows)))
+        right = next((row for row in rows if "__error__" not in row), None)
+        if right is not None and "best_config" not in env:
+            self.noted(f"objective {quoted(objective)}: no row has it; rows have {', '.join(right)}")
         if "best_config" not in env:
             self._say("no results to report")
             return
         keys = [*self.call.parameters, objective, *(self.metrics or {})]
         self._say(f"\nBEST PERFORMING CONFIGURATION FOR OBJECTIVE {objective}:")
         self._say(util.get_config_string(env["best_config"], keys, UNITS))
+
+
+def _failures(failed: Sequence[Row], rows: int) -> str:
+    first = failed[0].get("error_message", "see the rows").strip().partition("\n")[0]
+    some = f"{len(failed)} of {rows} configurations failed, and their rows have `__error__` in place of `time`"
+    count = some if len(failed) < rows else f"all {rows} configurations failed"
+    return f"{count}; the first: {failed[0]['__error__']}: {first}"

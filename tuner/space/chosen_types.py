@@ -49,8 +49,8 @@ def parse(chosen: object, operation: Operation) -> dict[str, str]:
     types = defaults(operation)
     for name, value in chosen.items():
         if name not in types:
-            names = ", ".join(types) or "none"
-            raise RequestError(f"type {shown(str(name))}: the kernel has no type of this name; there are: {names}")
+            known = f"type of this name; there are: {', '.join(types)}" if types else "choice of types"
+            raise RequestError(f"type {shown(str(name))}: the kernel has no {known}")
         if not isinstance(value, str) or canonical(value) not in operation.types[name]:
             allowed = ", ".join(operation.types[name])
             raise RequestError(f"type {name} = {quoted(value)}: allowed are {allowed}")

@@ -26,7 +26,7 @@ from tuner.cli.options import (
 )
 from tuner.cli.screen.result import document, lines
 from tuner.cli.verb_names import VERBS
-from tuner.errors import RequestError
+from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.measure.method import (
     COMPARED_RUNS,
     COMPARED_SECONDS,
@@ -153,6 +153,8 @@ def command(
 
     try:
         spaces = family.find(kernel).spaces
+    except EnvironmentTrouble:
+        raise
     except RequestError as error:
         families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
         near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)

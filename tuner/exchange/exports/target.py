@@ -209,7 +209,7 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
     if not matches:
         names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(
-            f"--device {shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor a device with "
+            f"--device {shown(name)}: neither a kind of device ({', '.join(devices.KINDS)}) nor a device with "
             f"{'times' if tables else 'records'} in the store; those are: {names}"
         )
     return matches

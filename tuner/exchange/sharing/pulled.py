@@ -35,7 +35,8 @@ class Pull:
     """What a pull did.
 
     `files` and `bytes` count what was read, indexes included; `unchanged` the files that an earlier pull has read, and
-    `left` those that more than the allowed bytes would have taken. `records` are the new or faster records by kernel,
+    `left` those that more than the allowed bytes would have taken. `unknown` counts the kernels of these devices whose
+    code no kernel that was asked for has. `records` are the new or faster records by kernel,
     `logs` the logs with new results. `devices` are the names of the devices whose files were taken. `problems` are
     messages about what was passed over.
     """
@@ -50,6 +51,7 @@ class Pull:
     logs: int = 0
     problems: list[str] = field(default_factory=list)
     passed_over: int = 0
+    unknown: int = 0
 
 
 def pull(
@@ -174,6 +176,7 @@ class _Puller:
     results: Path | None
     most: int
     taken: TakenFiles
+    unknown: set[str] = field(default_factory=set)
 
     def take(self, chosen: Sequence[SharedDevice]) -> None:
         """Take the files of these devices, of each device the records first."""
@@ -202,7 +205,10 @@ class _Puller:
         except RequestError as error:
             self._pass_over(str(error))
             return []
-        return [each for each in listed if each.code in self.by_code]
+        known = [each for each in listed if each.code in self.by_code]
+        self.unknown |= {each.kernel for each in listed} - {each.kernel for each in known}
+        self.done.unknown = len(self.unknown)
+        return known
 
     def _take(self, device: SharedDevice, wanted: Sequence[SharedFile], files: KernelFiles, take: _Taker) -> None:
         for file in wanted:

@@ -71,7 +71,9 @@ class ArrayFunction:
         """The value of the call. Raises ExpressionError if the arguments do not match `usage`, or the result is too
         large."""
         if not self.least <= len(arguments) <= self.most or keywords.keys() - self.keywords:
-            raise ExpressionError(f"{name}() is called as {self.usage}")
+            too_many = len(arguments) > self.most and self.keywords
+            by_name = f": write the name of {' and '.join(sorted(self.keywords))}" if too_many else ""
+            raise ExpressionError(f"{name}() is called as {self.usage}{by_name}")
         arguments = [whole(each) if i in self.counts else each for i, each in enumerate(arguments)]
         keywords = {name: value if name == "value" else whole(value) for name, value in keywords.items()}
         if self.elements is not None:

@@ -56,6 +56,11 @@ def command(
 
     done = pulled.pull(source, kernels, device, results, most * MEGABYTE, again)
     output.warn(done.problems)
+    if done.unknown and not kernels:
+        output.say(
+            f"{output.counted(done.unknown, 'other kernel')} left there: no kernel of `tune list` has this code; "
+            "to pull for kernels of your own, name their space files"
+        )
     if done.left:
         output.warn([f"{output.counted(done.left, 'file')} left out: --most {most} allows no more bytes"])
     output.answer(as_json, vars(done), _text(done))

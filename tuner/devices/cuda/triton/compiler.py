@@ -103,7 +103,7 @@ def version() -> str:
     """Triton's version. Raises DeviceError if it is missing, or not one of those that are tested."""
     found = _version()
     if found is None:
-        raise DeviceError(f"compiling kernels in {TITLE} needs Triton; pip install '.[triton]'")
+        raise DeviceError(f"compiling kernels in {TITLE} needs Triton; pip install -e '.[triton]' in the checkout")
     if found not in TESTED:
         raise DeviceError(
             f"Triton {shown(found)} is installed, and tuner knows how to launch kernels of {' and '.join(TESTED)} "

@@ -81,8 +81,8 @@ def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
             yield (key(space, defined), defined), message
         elif declared in left and (is_type_word(kind) or kind == "auto"):
             message = (
-                f"{path.name} declares `{kind} {declared}`, but the macro replaces this name, so it does not "
-                "compile; rename one of them, or remove the declaration"
+                f"{path.name} or a header of it declares `{kind} {declared}`, but the macro replaces this name, so it "
+                "does not compile; rename one of them, or remove the declaration"
             )
             yield (key(space, declared), declared), message
 
