@@ -66,6 +66,9 @@ void run(float *a, float *b, int n, int steps) {{
     _, text = drafted(tmp_path, tune, code)
     assert "#   in `arguments:`, in the place of the lines of in_ and out:\n#     - {name: out, dtype: float32" in text
     compiled(tmp_path, tune, uncommented(text))
+    _, masks = drafted(tmp_path, tune, code.replace("float *", "short *").replace("2 * in[i]", "in[i] ? 1 : 0"))
+    fill = "#   with the `fill:` of in_, for which its line asks\n"
+    assert (fill in masks, fill in text) == (True, False)
     other = f"__global__ void g(float *in, int n) {{ {I} if (i < n) in[i] += 1; }}{code}"
     other = other.replace("std::swap", "g<<<(n + 255) / 256, 256>>>(b, n); std::swap")
     _, text = drafted(tmp_path, tune, other, "--entry", "g")

@@ -81,6 +81,8 @@ class DraftedArguments:
             fill = [key for key in line.keys if name == kept and key.startswith("fill:")]
             roles = ["role: inout", *fill] if name == kept else ["role: scratch", *["zeroed: each"] * clears]
             found.append(f"  - {{{', '.join([f'name: {word(line.name)}', f'dtype: {line.dtype}', shape, *roles])}}}")
+        if any("fill:" in each for each in lines[kept].asks):
+            found.append(f"with the `fill:` of {lines[kept].name}, for which its line asks")
         if role == "inout" and not clears:
             cure = "write them in a step before the loop, or add `zeroed: each`"
             found.append(f"{lines[other].name} keeps elements of the pass before: {cure}")
