@@ -464,14 +464,14 @@ def test_templates_casts_and_lambdas_leave_only_knobs_undeclared(tmp_path: Path,
 
 
 CONSTANTS = """
-static const int ROWS = 8;
+static const int ROWS = 8, WIDE = 2;
 constexpr unsigned kThreads = 128u;
-enum { ITEMS = 2 };
+enum { ITEMS = 2, MORE = 2 };
 const int UNUSED = 4;
 template <int VEC = 4, bool fast = true, int DEPTH>
 __global__ void __launch_bounds__(kThreads * ROWS) f(float *y, bool flag, int n) {
     constexpr int LOCAL = 3;
-    if (flag) y[blockIdx.x * ITEMS * VEC * LOCAL] = fast;
+    if (flag) y[blockIdx.x * ITEMS * MORE * WIDE * VEC * LOCAL] = fast;
 }
 """
 
@@ -479,7 +479,8 @@ __global__ void __launch_bounds__(kThreads * ROWS) f(float *y, bool flag, int n)
 def test_constants_and_defaults_of_templates_are_values_of_knobs(tmp_path: Path, tune: Tune) -> None:
     file = drafted(tmp_path, tune, "f.cu", CONSTANTS)
     data, text = data_of(file), file.read_text()
-    assert data["default"] == {"VEC": 4, "fast": True, "DEPTH": 1, "ROWS": 8, "kThreads": 128, "ITEMS": 2}
+    of_constants = {"ROWS": 8, "WIDE": 2, "kThreads": 128, "ITEMS": 2, "MORE": 2}
+    assert data["default"] == {"VEC": 4, "fast": True, "DEPTH": 1} | of_constants
     assert data["block"] == ["kThreads * ROWS"]
     assert data["operation"]["options"] == {"flag": 1}
     assert re.search(r"DEPTH: .*# \? which values may it have\? it has no default in the source", text)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.classes import cached_property
-from tuner.drafting import repository
+from tuner.drafting import repository, singly
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
 from tuner.drafting.reached import pointers, reached, without_others
@@ -79,9 +79,9 @@ class KernelFile:
         self.is_declared = not self.languages  # the space file must declare the language
         self.languages = self.languages or [_language(whole)]
         self.is_cuda = is_cuda = source.suffix == ".cu" or (self.is_declared and self.languages == ["cuda"])
-        self.code = without_comments(self._read_by_compiler(device_code.of(whole, ()) if is_cuda else whole))
+        self.code = singly.declared(self._read_by_compiler(device_code.of(whole, ()) if is_cuda else whole))
         self.include, self._whole, self.missing = self._with_headers(include)
-        self.text = without_comments(self._whole)
+        self.text = singly.declared(self._whole)
         if not [*prototypes(self.code)]:  # a file of includes
             self.code = self.text
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
@@ -127,11 +127,11 @@ class KernelFile:
     def _read_by_compiler(self, text: str) -> str:
         """A text without what compilers of other languages read, and with the kernels that macros make."""
         read = compiler_macros.read_by(self.languages[0], text) if len(self.languages) == 1 else text
-        made = written_out(plain := without_comments(read))
-        if has_open_names(plain):
-            shown = "".join(f"\n#undef {name}" for name in {*_DEFINED.findall(plain)})  # else, values are only replaced
-            made = written_out(plain, without(plain + shown, flags.names(plain)))
-        return read if made == plain else made
+        made = written_out(bare := without_comments(read))
+        if has_open_names(bare):
+            shown = "".join(f"\n#undef {name}" for name in {*_DEFINED.findall(bare)})  # else, values are only replaced
+            made = written_out(bare, without(bare + shown, flags.names(bare)))
+        return read if made == bare else made
 
     def build_with(self, options: Sequence[Collection[str]]) -> None:
         """Read the kernels as a build sees them with the first of these sets of flags with which all kernels are there
@@ -223,7 +223,7 @@ class KernelFile:
         names = tuple(re.escape(each.name) for each in kernels)
         try:
             own = includes.joined(includes.parts(self.source, include, kernels=names))
-            text = without_comments(self._read_by_compiler(own))
+            text = singly.declared(self._read_by_compiler(own))
             return without_comments(without_others(text, reached(text, kernels, conditions=False)))
         except SpaceError:
             return self.text

@@ -55,6 +55,7 @@ def reached(code: str, steps: Iterable[Prototype], conditions: bool = True) -> f
     first = set[str]()
     for step in steps:
         own = {parameter.name for parameter in step.parameters or ()}  # they hide what is outside of the kernel
+        read[step.name] -= own
         first.update((step.name, *({*step.body} - own), *words(" ".join(step.block))))
     first.update(word for step in steps for p in step.parameters or () for word in words(p.type))
     if conditions:

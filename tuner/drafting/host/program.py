@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from tuner.classes import cached_property, dataclass
+from tuner.drafting import singly
 from tuner.drafting.expansion import expanded, split_arguments
 from tuner.drafting.host.texts import as_built
 from tuner.drafting.knobs import proposals
-from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import is_type_word
 from tuner.space.sources.tokens import definitions, matching, split, words
@@ -275,7 +275,7 @@ class HostProgram:
     """
 
     def __init__(self, texts: Sequence[str], plain: Collection[str] = ()) -> None:
-        code = as_built("\n".join(map(without_comments, texts)))
+        code = as_built("\n".join(map(singly.declared, texts)))
         self.reals = {name: (text,) for name, text in _REAL.findall(code)}
         self.sums = {name: tuple(words(text)) for name, text in _SUM.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}

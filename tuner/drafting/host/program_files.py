@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tuner.drafting import singly
 from tuner.errors import RequestError, SpaceError
 from tuner.quoting import shown
 from tuner.space.sources import device_code, includes
@@ -66,9 +67,9 @@ def _device_code(file: Path) -> str:
     except OSError as error:
         raise RequestError(f"{shown(file)}: cannot be read: {error.strerror}; name a file of the program") from None
     if file.suffix in _OF_OPENCL:
-        return includes.without_comments(text)
+        return singly.declared(text)
     try:
-        return includes.without_comments(device_code.of(text, ()))
+        return singly.declared(device_code.of(text, ()))
     except SpaceError:
         return ""
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from tuner.drafting import singly
 from tuner.errors import SpaceError
 from tuner.languages import OF_PROGRAMS
 from tuner.space.sources import includes
@@ -138,7 +139,7 @@ def _bytes(file: Path) -> bytes:
 
 def _read(file: Path) -> str:
     try:
-        return includes.without_comments(includes.text_of(file)) if file.stat().st_size <= MOST_BYTES else ""
+        return singly.declared(includes.text_of(file)) if file.stat().st_size <= MOST_BYTES else ""
     except OSError:
         return ""
 
