@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.classes import cached_property
-from tuner.drafting import repository, singly
+from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
-from tuner.drafting.knobs import flags
+from tuner.drafting.knobs import flags, singly
 from tuner.drafting.reached import pointers, reached, without_others
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES

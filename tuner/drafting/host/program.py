@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from tuner.classes import cached_property, dataclass
-from tuner.drafting import singly
 from tuner.drafting.expansion import expanded, split_arguments
 from tuner.drafting.host.texts import as_built
-from tuner.drafting.knobs import proposals
+from tuner.drafting.knobs import proposals, singly
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import is_type_word
 from tuner.space.sources.tokens import definitions, matching, split, words

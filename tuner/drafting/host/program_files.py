@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tuner.drafting import singly
+from tuner.drafting.knobs import singly
 from tuner.errors import RequestError, SpaceError
 from tuner.quoting import shown
 from tuner.space.sources import device_code, includes

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from tuner.drafting import singly
+from tuner.drafting.knobs import singly
 from tuner.errors import SpaceError
 from tuner.languages import OF_PROGRAMS
 from tuner.space.sources import includes
