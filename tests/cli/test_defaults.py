@@ -72,7 +72,7 @@ def test_paths_are_from_the_folder_of_the_file_and_the_environment_precedes_them
         ("device", "gpu", "device 'gpu': there is no such device"),
         ("device", "host", "device 'host': sgemm/03_naive is written in"),
         ("set", "zz=1", "option zz: no such option"),
-        ("type", "q=float16", "type q: the kernel has no type"),
+        ("type", "q=float16", "type q: the kernel has no choice of types"),
         ("strategy", "none", "--strategy 'none': there is no such strategy"),
     ],
 )

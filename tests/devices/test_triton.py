@@ -354,7 +354,7 @@ print(json.dumps([made.fresh, [name for name in ("triton", "torch", "subprocess"
 def test_without_triton_one_message_says_what_to_install(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton, "_version", lambda: None)
     triton.version.cache_clear()
-    with pytest.raises(DeviceError, match=r"needs Triton; pip install '.\[triton\]'"):
+    with pytest.raises(DeviceError, match=r"needs Triton; pip install -e '.\[triton\]' in the checkout"):
         built(space, BLOCK=256, num_warps=2)
     triton.version.cache_clear()
 

@@ -164,6 +164,13 @@ def common_limits() -> list[Limits]:
 def for_space(space: Space, name: str | None) -> str:
     """The name of the device for `space`: `name`, or the first device that compiles a language of the space. Raises
     DeviceError if there is none, or if `name` does not compile one of its languages."""
+    chosen = _named(space, name)
+    _check_present(space, chosen)
+    return chosen
+
+
+def _named(space: Space, name: str | None) -> str:
+    """The same, of a device that this machine may lack."""
     kinds = kinds_of(space)
     if name is None:
         name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
@@ -178,12 +185,19 @@ def for_space(space: Space, name: str | None) -> str:
             f"device {quoted(name)}: {space.name} is written in {_and(space.written_in)}: it runs on {_and(kinds)}, "
             f"not on {kind}{_portable(space, [kind]) or _without_device(space)}"
         )
-    if (lacking := BACKENDS[kind].lacks()) is not None:
-        others = " or ".join(other for other in kinds if other != kind and count(other))
-        advice = f"; use --device {others}" if others else _without_device(space)
-        alone = f"; {space.name} runs on {_and(kinds)} alone: see `tune devices`"
-        raise DeviceError(f"device {quoted(name)}: {lacking}{advice or alone}")
     return f"{kind}:{number}"
+
+
+def _check_present(space: Space, name: str) -> None:
+    """Raise DeviceError if this machine lacks what devices of this kind need, other than a Python package."""
+    kind, _ = split(name)
+    if (lacking := BACKENDS[kind].lacks()) is None:
+        return
+    kinds = kinds_of(space)
+    others = " or ".join(other for other in kinds if count(other) and other != kind)  # a wrong TUNER_CUDA raises
+    advice = f"; use --device {others}" if others else _without_device(space)
+    alone = f"; {space.name} runs on {_and(kinds)} alone: see `tune devices`"
+    raise DeviceError(f"device {quoted(name.removesuffix(':0'))}: {lacking}{advice or alone}")
 
 
 def _without_device(space: Space) -> str:
@@ -243,7 +257,7 @@ def several(space: Space, names: str | None) -> list[str]:
         return [f"{kind}:{number}" for number in range(count(kind))]
     if names is None:
         return [for_space(space, None)]
-    devices = [for_space(space, name.strip()) for name in names.split(",")]
+    devices = [_named(space, name.strip()) for name in names.split(",")]
     duplicate = next((name for name in devices if devices.count(name) > 1), None)
     if duplicate:
         raise DeviceError(f"device {quoted(names)}: {duplicate} is listed twice; write it once")
@@ -253,6 +267,7 @@ def several(space: Space, names: str | None) -> list[str]:
             f"device {quoted(names)}: devices of different kinds ({_and(sorted(kinds))}) do not share a study; tune on "
             "each kind separately"
         )
+    _check_present(space, devices[0])
     return devices
 
 
