@@ -117,11 +117,17 @@ def test_what_may_have_lost_because_other_programs_ran_gets_a_second_look(
     file = stage(
         c_kernel("shared", body, before), "shared", "{mode: [0, 1, 2, 3, 4, 5, 6, 7]}", more="default: {mode: 7}"
     )
-    done = tune(file, "8", "--json")
-    assert done.status == 0, done.err
-    assert done.json["best"]["config"] == {"mode": 0}, done.err
-    record = tune("best", file, "8", "--json").json["record"]
-    assert {"mode": 6} in [each["config"] for each in record["finalists"]], "its shortest run was quick"
+    finalists = list[object]()
+    for size in ("8", "9", "10"):  # other programs may hide the quick runs of mode 6, but hardly three times
+        done = tune(file, size, "--json")
+        assert done.status == 0, done.err
+        assert done.json["best"]["config"] == {"mode": 0}, done.err
+        finalists += [each["config"] for each in tune("best", file, size, "--json").json["record"]["finalists"]]
+        if {"mode": 6} in finalists:
+            break
+        for sign in tmp_path.glob("seen*"):
+            sign.unlink()
+    assert {"mode": 6} in finalists, "its shortest run was quick"
 
 
 @pytest.mark.slow
