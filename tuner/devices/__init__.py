@@ -165,7 +165,7 @@ def for_space(space: Space, name: str | None) -> str:
     """The name of the device for `space`: `name`, or the first device that compiles a language of the space. Raises
     DeviceError if there is none, or if `name` does not compile one of its languages."""
     chosen = _named(space, name)
-    _check_present(space, chosen)
+    _check_present(space, name or chosen)
     return chosen
 
 
@@ -197,7 +197,7 @@ def _check_present(space: Space, name: str) -> None:
     others = " or ".join(other for other in kinds if count(other) and other != kind)  # a wrong TUNER_CUDA raises
     advice = f"; use --device {others}" if others else _without_device(space)
     alone = f"; {space.name} runs on {_and(kinds)} alone: see `tune devices`"
-    raise DeviceError(f"device {quoted(name.removesuffix(':0'))}: {lacking}{advice or alone}")
+    raise DeviceError(f"device {quoted(name)}: {lacking}{advice or alone}")
 
 
 def _without_device(space: Space) -> str:
@@ -267,7 +267,7 @@ def several(space: Space, names: str | None) -> list[str]:
             f"device {quoted(names)}: devices of different kinds ({_and(sorted(kinds))}) do not share a study; tune on "
             "each kind separately"
         )
-    _check_present(space, devices[0])
+    _check_present(space, names.partition(",")[0].strip())
     return devices
 
 
