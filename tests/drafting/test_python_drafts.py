@@ -184,6 +184,23 @@ def test_a_file_with_several_kernels_asks_for_one_that_no_other_calls(tmp_path: 
         drafted(tmp_path, "x = = 1\n")
 
 
+@pytest.mark.parametrize(
+    ("head", "entry", "compiler"),
+    [
+        ("from numba import cuda\n\n\n@cuda.jit", None, "Numba"),
+        ("import numba.cuda as nc\n\n\n@nc.jit('void(float32[:])')", "add", "Numba"),
+        ("from cupyx import jit\n\n\n@jit.rawkernel()", None, "CuPy"),
+    ],
+)
+def test_a_kernel_of_another_compiler_is_no_kernel_in_triton(
+    head: str, entry: str | None, compiler: str, tmp_path: Path
+) -> None:
+    text = f"{head}\ndef add(y):\n    y[0] += 1\n"
+    with pytest.raises(RequestError, match=rf"kernel.py: add \(line \d\) is a kernel of {compiler}, .* in Triton"):
+        drafted(tmp_path, text, entry)
+    assert drafted(tmp_path, f"{PAIR}\n\n{text}", "scale").startswith("# Written by")
+
+
 def test_what_may_be_absent_is_left_out_and_constants_are_what_they_are_used_for(tmp_path: Path) -> None:
     text = drafted(tmp_path, VARIABLE)
     data = yaml.safe_load(text)

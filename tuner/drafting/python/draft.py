@@ -50,6 +50,9 @@ class PythonDraft:
         kernels = {name: each for name, each in known.items() if each.is_jit}
         called = {name for each in kernels.values() for name in part.names_read(each.node)}
         outer = [name for name in kernels if name not in called] or [*kernels]
+        named = known.values() if entry is None and not kernels else filter(None, [known.get(entry or "")])
+        if foreign := next((each.foreign for each in named if each.foreign), ""):
+            raise RequestError(f"{shown(self.source)}: {foreign}")
         if entry is None and len(outer) != 1:
             listed = shown(", ".join(outer)) if outer else "none"
             advice = "name one with --entry" if outer else "decorate one with @triton.jit"

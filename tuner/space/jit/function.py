@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.classes import dataclass
@@ -12,6 +12,7 @@ from tuner.space.jit import part
 from tuner.space.jit.absence import absent
 
 MISSING = object()  # the default of a parameter that has none
+_OTHERS = {"numba": "Numba", "cupyx": "CuPy", "jax": "JAX", "taichi": "Taichi", "warp": "Warp"}  # packages of compilers
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,16 @@ class JitParameter:
 
 @dataclass(frozen=True)
 class JitFunction:
-    """A function of a Python file. `is_jit`: whether it is decorated as a kernel. `node` is its syntax."""
+    """A function of a Python file. `is_jit`: whether it is decorated as a kernel. `node` is its syntax.
+
+    foreign: why it is a kernel of another compiler than Triton; empty if it is none.
+    """
 
     name: str
     parameters: tuple[JitParameter, ...]
     is_jit: bool
     node: ast.FunctionDef
+    foreign: str
 
     @property
     def arguments(self) -> tuple[JitParameter, ...]:
@@ -57,7 +62,19 @@ class JitFunction:
 def functions(text: str) -> dict[str, JitFunction]:
     """The functions at the top level of a Python file, also in branches, by name; the last of a name counts. Raises
     SyntaxError and ValueError."""
-    return {node.name: _function(node) for node in _nodes(ast.parse(text).body)}
+    tree = ast.parse(text)
+    modules = dict(_modules(tree))
+    return {node.name: _function(node, modules) for node in _nodes(tree.body)}
+
+
+def _modules(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The names that a file imports, each with the package from which it comes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((a.asname or a.name.partition(".")[0], a.name.partition(".")[0]) for a in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield from ((a.asname or a.name, module.partition(".")[0]) for a in names)
 
 
 def _nodes(body: Sequence[ast.AST]) -> Iterator[ast.FunctionDef]:
@@ -68,7 +85,8 @@ def _nodes(body: Sequence[ast.AST]) -> Iterator[ast.FunctionDef]:
             yield from _nodes([*ast.iter_child_nodes(node)])
 
 
-def _function(node: ast.FunctionDef) -> JitFunction:
+def _function(node: ast.FunctionDef, modules: Mapping[str, str]) -> JitFunction:
+    foreign = next(filter(None, (_foreign(each, modules) for each in node.decorator_list)), "")
     decorator = next((each for each in node.decorator_list if part.is_jit(each)), None)
     keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
     unspecialised, unaligned = (_listed(keywords, f"do_not_specialize{end}") for end in ("", "_on_alignment"))
@@ -91,9 +109,17 @@ def _function(node: ast.FunctionDef) -> JitFunction:
             )
             for position, (a, default) in enumerate(zip(arguments, defaults, strict=True))
         ),
-        decorator is not None,
+        decorator is not None and not foreign,
         node,
+        foreign and f"{node.name} (line {node.lineno}) is a kernel of {foreign}, and of Python files only kernels in "
+        "Triton are supported: write it in CUDA, OpenCL C, C or Triton",
     )
+
+
+def _foreign(decorator: ast.expr, modules: Mapping[str, str]) -> str:
+    """The name of another compiler than Triton, if a decorator is one of its package; else empty."""
+    names = (modules.get(each.id, "") for each in ast.walk(decorator) if isinstance(each, ast.Name))
+    return next((_OTHERS[name] for name in names if name in _OTHERS), "")
 
 
 def _listed(keywords: Sequence[ast.keyword], name: str) -> frozenset[Any]:

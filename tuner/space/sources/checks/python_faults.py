@@ -53,6 +53,8 @@ def _function(step: Step) -> JitFunction | str:
         hint = f"its kernels are {shown(kernels)}" if kernels else "it has no function decorated with @triton.jit"
         return f"{file} has no function {quoted(step.kernel)} at its top level; {hint}"
     own = known[step.kernel]
+    if own.foreign:
+        return f"{file}: {own.foreign}"
     if not own.is_jit:
         return f"{step.kernel} in {file} (line {own.node.lineno}) is not decorated with @triton.jit; decorate it"
     return own
