@@ -265,7 +265,8 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.cu", RICH, [], "several kernels: ns::conv, other; choose one with --entry NAME"),
         ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has ns::conv, other"),
         ("f.cu", "int x;", [], "no kernel found; tuner looks for __global__ and __kernel functions"),
-        ("f.cpp", RICH, [], "C++ for the host is not supported: write the function in C"),
+        ("f.cpp", RICH, [], 'a .c file with an extern "C" function that calls it, and `compile_options: {c: [-xc++]}`'),
+        ("f.hpp", "template <int N> void f(float *y) {}", [], "lists; a function in C++ for the CPU needs a .c file"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu, or in .clh, .cuh, .h, .hip, "),
         (".", None, [], ".: a folder, not a kernel file; name one"),
         ("f.cu", "\0\xff", [], "no kernel"),
@@ -415,6 +416,25 @@ def test_only_names_that_nothing_declares_are_knobs(tmp_path: Path, tune: Tune) 
         "BLOCK_ROWS": [1, 2, 4, 8],
         "FAST": [0, 1],
     }
+
+
+BLUR = """
+#include "blur.hpp"
+extern "C" void blur(float *out, const float *x, int n) { rows<float, TILE, SIMD>(out, x, n); }
+"""
+
+
+def test_a_function_in_c_plus_plus_is_compiled_as_such_and_numbers_of_its_templates_are_knobs(
+    tmp_path: Path, tune: Tune
+) -> None:
+    body = "for (int i = 0; i < n; i += Tile) for (int j = i; j < n && j < i + Tile; j++) out[j] = x[j]"
+    template = "template <typename T, int Tile, bool Simd> void rows"
+    (tmp_path / "blur.hpp").write_text(f"{template}(T *out, const T *x, int n) {{ {body}; }}")
+    file = drafted(tmp_path, tune, "blur.c", BLUR)
+    data = data_of(file)
+    assert (data["compile_options"], data["parameters"]) == ({"c": ["-xc++"]}, {"TILE": [1, 2, 4, 8], "SIMD": [0, 1]})
+    file.write_text(answered(file.read_text()).replace("a + b", "x"))
+    assert tune("validate", file, "--compile").status == 0
 
 
 CPP = """
@@ -620,12 +640,17 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
     assert "expected(x, rows, *, n, a)" in text
 
 
-@pytest.mark.parametrize(("step", "is_sum"), [("y[r] += x[r * n + i]", True), ("y[i] = 2 * x[i]", False)])
+@pytest.mark.parametrize(
+    ("step", "terms"),
+    [("y[j] += x[j * n + i]", ["n"]), ("y[i] = 2 * x[i]", [])],
+)
 def test_a_tolerance_is_offered_for_sums_and_not_for_steps_of_loops(
-    step: str, is_sum: bool, tmp_path: Path, tune: Tune
+    step: str, terms: list[str], tmp_path: Path, tune: Tune
 ) -> None:
-    code = f"void f(float *y, const float *x, int r, int n) {{ for (int i = 0; i < n; i += 2) {step}; }}"
-    assert ("# tolerance:" in drafted(tmp_path, tune, "f.c", code).read_text()) == is_sum
+    loops = f"for (int j = 0; j < m; j++) for (int i = 0; i < n; i += 2) {step};"
+    code = f"void f(float *y, const float *x, int n, int m) {{ {loops} }}"
+    text = drafted(tmp_path, tune, "f.c", code).read_text()
+    assert re.findall(r"if each output is a sum of (\w+) terms", text) == terms
 
 
 def test_without_inputs_a_draft_offers_a_function_of_sizes(tmp_path: Path, tune: Tune) -> None:

@@ -151,6 +151,7 @@ class Draft:
         lines = [f"source: {self._path(self.source)}"]
         if facts.is_declared:
             lines.append(f"languages: [{', '.join(facts.languages)}]")
+        lines += ["compile_options: {c: [-xc++]}"] * facts.is_cpp
         folders = ", ".join(map(self._path, facts.include))
         if len(facts.steps) == 1:
             lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}{self._about(facts.prototype)}")

@@ -24,6 +24,7 @@ from tuner.space.sources.includes import without_comments
 from tuner.space.sources.made_kernels import has_open_names, written_out
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
+from tuner.space.sources.tokens import unconditional
 from tuner.space.sources.type_names import aliases, has_several, resolved
 
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
@@ -35,7 +36,10 @@ _OF_TYPES = re.compile(
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 MOST_FOLDERS, MOST_LETTERS = 4, 400_000  # that are found for missing headers; of the text with these: no library
 _OF_CPP = {".cpp", ".cc", ".cxx", ".C"}
-_ADVICE_FOR_CPP = "CUDA must end in .cu, HIP in .hip; C++ for the host is not supported: write the function in C"
+_ADVICE_FOR_CPP = (
+    'a function in C++ for the CPU needs a .c file with an extern "C" function that calls it, '
+    "and `compile_options: {c: [-xc++]}`"
+)
 MOST_FLAGS = 12  # that may tell the types of arguments
 _MADE_NAME = re.compile(r"__global__\s+(?:[\w()]+\s+)*?void\s+(\w+)\s*\(([\w\s,]*)\)\s*\(")
 _LOOKED_FOR = (
@@ -66,7 +70,7 @@ class KernelFile:
         suffixes = {suffix for language in LANGUAGES.values() for suffix in language.suffixes}
         if source.suffix not in suffixes | _OTHER_SUFFIXES:
             known = f"{', '.join(sorted(suffixes))}, or in {', '.join(sorted(_OTHER_SUFFIXES))}"
-            advice = f"; {_ADVICE_FOR_CPP}" if source.suffix in _OF_CPP else ""
+            advice = f"; CUDA must end in .cu, HIP in .hip; {_ADVICE_FOR_CPP}" if source.suffix in _OF_CPP else ""
             raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {known}{advice}")
         try:
             whole = includes.text_of(source)
@@ -232,7 +236,7 @@ class KernelFile:
         """What to do where a macro makes the name of a kernel; else what is looked for."""
         match = _MADE_NAME.search(includes.without_comments(self._whole))
         if match is None:
-            return _LOOKED_FOR
+            return f"{_LOOKED_FOR}; {_ADVICE_FOR_CPP}" if self.is_declared and not self.is_cuda else _LOOKED_FOR
         made = f"{match[1]}({match[2].strip()})"
         return f"the name of a kernel is made by a macro, {made}: write the name itself in a copy"
 
@@ -253,6 +257,11 @@ class KernelFile:
                 f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names or 'none'}"
             )
         return found[entry]
+
+    @property
+    def is_cpp(self) -> bool:
+        """Whether a file in C is C++ in truth, which its compiler must be told."""
+        return self.languages == ["c"] and 'extern "C"' in unconditional(self.text)
 
     @cached_property
     def _of_plain_build(self) -> dict[str, Prototype]:

@@ -53,6 +53,7 @@ class KernelParameters:
         file = KernelFile(source, entry, include)
         self._others = others
         self.include, self.is_cuda, self.is_declared = file.include, file.is_cuda, file.is_declared
+        self.is_cpp = file.is_cpp
         self.source, self.languages, self.reached = source, file.languages, file.reached
         self.steps: Sequence[Prototype] = file.steps
         self.code, self.text, self.own, self.missing = file.code, file.text, file.own, file.missing

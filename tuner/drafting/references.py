@@ -80,12 +80,21 @@ class DraftedReference:
         sums = "+ = " in _without_headers(self._facts.body) and re.search(r"\b(?:for|while) \(", self._facts.body)
         if not sums or not any(self._is_short(p) for p in self._shapes.arrays if self._facts.role(p)[0] != "in"):
             return []
-        size = self._extents[-1]
+        size = " * ".join(self._summed) or self._extents[-1]
         of_positive = f"{{rtol: 2 * epsilon * (4 + sqrt({size}))}}"
         return [
             f"  # tolerance: 16 * epsilon * {size}    # if each output is a sum of {size} terms; else 16 epsilon",
             f"  # tolerance: {of_positive}    # if the terms are positive, such as squares: docs/comparison.md",
         ]
+
+    @property
+    def _summed(self) -> list[str]:
+        """The sizes that are extents of inputs, and of no output."""
+        read, written = set[str](), set[str]()
+        for array in self._shapes.arrays:
+            names = read if self._facts.role(array)[0] == "in" else written
+            names.update(re.findall(r"\w+", " ".join(self._shapes.shape(array.name))))
+        return [name for name in self._extents if name in read - written]
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:

@@ -12,8 +12,9 @@ from itertools import filterfalse
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs.declarations import NO_TYPE, QUALIFIERS, after_name, declarators, statement_end
 from tuner.drafting.knobs.known import is_known
-from tuner.space.sources.prototype import is_type_word
-from tuner.space.sources.tokens import definitions, matching, words
+from tuner.drafting.knobs.templates import is_type
+from tuner.space.sources.prototype import is_type_word, template_parameters
+from tuner.space.sources.tokens import angle_end, definitions, matching, split, words
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
@@ -36,6 +37,7 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
         return {}  # the namespace may declare any name
     read: dict[str, bool] = {}
     never = set[str]()
+    templates = dict(_templates(text))
     for prefix, name, _, _, tokens in definitions(words(code)):
         if not runs(name, prefix):
             continue
@@ -47,6 +49,8 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
                     never.add(word)
                 else:
                     read[word] = read.get(word, True) and use == "truth"
+            for argument, kind in _template_arguments(body, position, templates.get(word, ())):
+                read[argument] = read.get(argument, True) and kind == "bool"
     extra = words(" ".join((more, *_UNROLL.findall(code))))
     read |= dict.fromkeys(filter(_IDENTIFIER.fullmatch, extra), False)
     if not read:
@@ -69,6 +73,20 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
         macro = _MACRO.match(directive)
         names.update(_IDENTIFIER.findall(directive if macro is None else macro[0]))
     return names
+
+
+def _templates(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The function templates of a text, each with the kinds of its parameters."""
+    for prefix, name, _, _, _ in definitions(words(text)) if "template" in text else ():
+        yield name, [*(template_parameters(prefix)[0] or {}).values()]
+
+
+def _template_arguments(body: Sequence[str], at: int, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The names that a call of a template at a position passes for numbers, each with the parameter's kind."""
+    if kinds and tuple(body[at + 1 : at + 2]) == ("<",):
+        parts = split(body[at + 2 : angle_end(body, at + 1)])
+        pairs = ((part, kind) for part, kind in zip(parts, kinds, strict=False) if len(part) == 1 and not is_type(kind))
+        yield from ((part[0], kind) for part, kind in pairs if _IDENTIFIER.fullmatch(part[0]))
 
 
 def _use(body: Sequence[str], at: int) -> str:

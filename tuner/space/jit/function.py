@@ -111,7 +111,8 @@ def _function(node: ast.FunctionDef, modules: Mapping[str, str]) -> JitFunction:
         ),
         decorator is not None and not foreign,
         node,
-        foreign and f"{node.name} (line {node.lineno}) is a kernel of {foreign}, and of Python files only kernels in "
+        foreign
+        and f"{node.name} (line {node.lineno}) is a kernel of {foreign}, and of Python files only kernels in "
         "Triton are supported: write it in CUDA, OpenCL C, C or Triton",
     )
 

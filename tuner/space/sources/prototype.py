@@ -142,7 +142,7 @@ def prototypes(text: str) -> list[Prototype]:
         namespace = re.sub(r"\w+", lambda part: spaces.get(part[0], part[0]), namespace)
         is_kernel = bool(portable.intersection(prefix) or _KERNEL_WORDS & set(prefix))
         if is_kernel:
-            template, defaults = _template(prefix)
+            template, defaults = template_parameters(prefix)
             declared = _declared(prefix)
             has_bounds, cluster = bool(with_bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
             inside = (template, _block(prefix), defaults, namespace, body)
@@ -174,8 +174,8 @@ def dynamic_arrays(code: str) -> dict[str, int]:
     return found
 
 
-def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """The template parameters with their kinds, None if there is no template; and their defaults."""
+def template_parameters(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """The template parameters that these tokens declare, with their kinds, and their defaults; None if there is none."""
     if "template" not in prefix:
         return None, {}
     words = prefix[prefix.index("template") + 2 :]
