@@ -175,7 +175,7 @@ def dynamic_arrays(code: str) -> dict[str, int]:
 
 
 def template_parameters(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """The template parameters that these tokens declare, with their kinds, and their defaults; None if there is none."""
+    """The template parameters that tokens declare, None if there are none, with their kinds; and their defaults."""
     if "template" not in prefix:
         return None, {}
     words = prefix[prefix.index("template") + 2 :]
