@@ -55,7 +55,7 @@ raise SystemExit("a script goes no further than its results")
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT.format(scale=SCALE.replace("BODY", "")))
-    file.with_name("add.cl").write_text(ADD)
+    file.with_name("add.cl").write_text(ADD.replace("__global const float *b", "__constant float *b"))
     monkeypatch.chdir(tmp_path)
     return file
 
@@ -68,6 +68,7 @@ def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, 
     assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 5}
     text = (tmp_path / "spaces" / "add.yaml").read_text()
     assert "source: ../add.cl\n" in text, "which can be moved together"
+    assert text.count("role: in\n") == 2, "constant memory is only read"
     assert "restrictions:  # ? small() of script.py:9 restricts configurations" in text
     asked = [line.split()[-10] for line in text.splitlines() if "restricts configurations" in line]
     assert asked == ["small()", "<lambda>", "small()"], "in the order of the script"

@@ -24,6 +24,7 @@ _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
     "__constant", "constant", "__local", "local", "__private", "__grid_constant__", "typename",
 }  # fmt: skip
+_READ_ONLY = {"const", "__constant", "constant"}
 _ACCESS = {"read_only": "in", "write_only": "out", "read_write": "inout"}  # of images, as roles
 _QUALIFIERS |= {f"{prefix}{word}" for word in _ACCESS for prefix in ("", "__")}
 _OBJECT = re.compile(r"(image)[123]d\w*_t|(sampler)_t")
@@ -262,7 +263,9 @@ def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
     last = len(element) - element[::-1].index("*") if "*" in element else len(element)
     pointed_to = element[:last]  # `float *const x` may be written
     axes = ("",) * to_array + tuple(" ".join(inner) for inner in _in_brackets(declared[len(element) :]))
-    return Parameter(name, text, is_pointer, "const" in pointed_to, stars, access, axes if len(axes) > 1 else ())
+    return Parameter(
+        name, text, is_pointer, not _READ_ONLY.isdisjoint(pointed_to), stars, access, axes if len(axes) > 1 else ()
+    )
 
 
 def _in_brackets(words: Sequence[str]) -> Iterator[Sequence[str]]:
