@@ -104,30 +104,26 @@ def test_what_may_have_lost_because_other_programs_ran_gets_a_second_look(
     tune: Tune, stage: Stage, tmp_path: Path
 ) -> None:
     """In their first processes, all runs of mode 0 and every other one of mode 6 are slow, as if their threads shared a
-    core, and in later processes none."""
-    signs = '#define SIGN(mode) "' + str(tmp_path) + '/seen" #mode\n#define SIGN_OF(mode) SIGN(mode)'
-    before = f"#include <fcntl.h>\n{signs}\nstatic int is_slow = -1, runs;"
+    core, and in later processes none. Beside mode 1, the shortest runs of mode 6 may be near the best; beside mode 0,
+    they are not."""
+    sign = f'"{tmp_path}/seen" #mode'
+    before = f"#include <fcntl.h>\n#define SIGN(mode) {sign}\n#define SIGN_OF(mode) SIGN(mode)\n"
+    before += "static int is_slow = -1, runs;"
     body = f"""
     if (is_slow < 0) is_slow = open(SIGN_OF(mode), O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
     runs++;
-    if (is_slow == 1 && (mode == 0 || mode == 6 && runs % 2)) usleep(15000);
-    usleep(mode == 0 ? 400 : mode == 6 ? 500 : mode == 1 ? 1000 : 6000);
+    if (is_slow == 1 && (mode == 0 || mode == 6 && runs % 2)) usleep(10000);
+    usleep(mode == 0 ? 400 : mode == 6 ? 700 : mode == 1 ? 1000 : 6000);
     {MULTIPLY}
     """
     file = stage(
         c_kernel("shared", body, before), "shared", "{mode: [0, 1, 2, 3, 4, 5, 6, 7]}", more="default: {mode: 7}"
     )
-    finalists = list[object]()
-    for size in ("8", "9", "10"):  # other programs may hide the quick runs of mode 6, but hardly three times
-        done = tune(file, size, "--json")
-        assert done.status == 0, done.err
-        assert done.json["best"]["config"] == {"mode": 0}, done.err
-        finalists += [each["config"] for each in tune("best", file, size, "--json").json["record"]["finalists"]]
-        if {"mode": 6} in finalists:
-            break
-        for sign in tmp_path.glob("seen*"):
-            sign.unlink()
-    assert {"mode": 6} in finalists, "its shortest run was quick"
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["best"]["config"] == {"mode": 0}, done.err
+    finalists = tune("best", file, "8", "--json").json["record"]["finalists"]
+    assert {"mode": 6} in [each["config"] for each in finalists], "it was measured again, too"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, NOISE, spread
 from tuner.measure.timing.race import RACE
-from tuner.space.config import config_key
+from tuner.space.config import ConfigKey, config_key
 from tuner.space.default import declared_or_first
 from tuner.store import verdicts
 from tuner.tuning.finals.ties import TieRule
@@ -65,18 +65,30 @@ class Entrants:
         self._target = preference.same_bits.target(ledger) if preference.same_bits is not None else None
 
     def look_again(self) -> None:
-        """On a processor, measure again what may have lost only because another program ran for a moment."""
+        """On a processor, measure again what may have lost only because another program ran for a moment. It may turn
+        out the best, behind which others have lost, too."""
         task = self._worker.task
         if not self._on_processor or task.method.objectives != ("time",) or self._is_short:
             return
+        looked_at = set[ConfigKey]()
+        while len(looked_at) < MOST_LOOKED_AT:
+            preferred = sorted(self._disturbed(), key=self.rule.rank)
+            unseen = [trial for trial in preferred if config_key(trial.config) not in looked_at]
+            if not unseen:
+                return
+            again = unseen[: MOST_LOOKED_AT - len(looked_at)]
+            self._round.look_again(again)
+            looked_at.update(config_key(trial.config) for trial in again)
+
+    def _disturbed(self) -> list[Trial]:
+        """The trials that another program may have kept from being near the best."""
         trials = list(itertools.islice(self.best(self._among), MOST_RIVALS))
         first, rest = trials[:FINALISTS], trials[FINALISTS:]
         least = min((min(trial.outcome.times) for trial in first), default=0.0)
         is_noise = any(spread(trial.outcome.times) > NOISE for trial in first)
         low, high = least + (0.0 if is_noise else TURN_MS), least + DISTURBED_MS
         lost = [trial for trial in rest if not self._is_near(trial, first[0])]
-        disturbed = [trial for trial in lost if low <= min(trial.outcome.times) <= high]
-        self._round.look_again(sorted(disturbed, key=self.rule.rank)[:MOST_LOOKED_AT])
+        return [trial for trial in lost if low <= min(trial.outcome.times) <= high]
 
     def prepare(self, trials: Sequence[Trial]) -> None:
         """Verify the configuration whose bits are asked for on the finals' inputs, unless it is among `trials`."""
