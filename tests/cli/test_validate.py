@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ def test_a_default_that_does_not_compile_is_one_message_with_the_log(tmp_path: P
 
 
 FUNCTIONS = """
+import os, signal
 import numpy as np
 
 def drawn(rng, n):
@@ -64,6 +66,9 @@ def unknown(x):
 def short(x):
     return x[1:]
 
+def crashing(x):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
 def others(n):
     return {"z": np.ones(n)}
 """
@@ -74,11 +79,11 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
     arguments = [Y, array("x", "float32", ["n"], fill={"python": "f.py:drawn"})]
     (tmp_path / "f.py").write_text(FUNCTIONS)
     file = written(tmp_path, code, arguments, {"python": "f.py:expected"}, "cuda", block=[64], grid=[1])
-    done = tune("validate", file, 8, "--answers", "--json")
-    assert "runs f.py:drawn and f.py:expected of " in done.err
-    assert "drawing\n" in done.err
+    done = run(sys.executable, "-m", "tuner", "validate", file, "8", "--answers", "--json")
+    assert "runs f.py:drawn and f.py:expected of " in done.stderr
+    assert "drawing\n" in done.stderr
     keys = ("name", "is_answer", "dtype", "shape", "least", "largest", "strange")
-    assert [tuple(each[key] for key in keys) for each in done.json["contents"]] == [
+    assert [tuple(each[key] for key in keys) for each in json.loads(done.stdout)["contents"]] == [
         ("x", False, "float32", [8], 0, 7, 0),
         ("y", True, "float64", [8], 1 / 7, 1, 1),
     ]
@@ -87,8 +92,9 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
     written(tmp_path, code, arguments, {"config": {"a": 1}}, "cuda", block=[64], grid=[1])
     assert "; the expected outputs take the kernel's device" in tune("validate", file, 8, "--answers").out
     for reference, also, message in [
-        ("unknown", "drawn", "f.py:13: unknown() does not return: NameError"),
+        ("unknown", "drawn", "f.py:14: unknown() does not return: NameError"),
         ("short", "drawn", "has shape (7,)"),
+        ("crashing", "drawn", "cannot be computed: the process running it was killed by SIGSEGV"),
         ("expected", "others", "others() returns a dict of z; return one of x"),
     ]:
         more = {"also": {"python": f"f.py:{also}"}, "block": [64], "grid": [1]}

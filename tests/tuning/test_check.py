@@ -30,7 +30,8 @@ from tuner.tuning.checking import contest
 from tuner.tuning.checking.contest import Score, held
 from tuner.tuning.checking.revision import NoRepository, Revision
 
-KERNELS = ("same", "renamed", "slower", "wrong", "broken", "crashing", "retyped", "unread")
+KERNELS = ("same", "renamed", "slower", "wrong", "broken", "crashing", "retyped", "unread", "crowded")
+SCRATCH = "    - {{name: {}, dtype: float32, shape: [n], role: scratch}}\n"
 SLOW = "for (volatile int again = 0; again < 100 * n; again++);"
 
 
@@ -65,7 +66,12 @@ def repository(tmp_path: Path, host: Device, monkeypatch: pytest.MonkeyPatch) ->
     git(root, "init", "-q")
     (root / "tuner.toml").write_text('name = "kernels"\nspaces = ["kernels"]\n')
     for name in KERNELS:
-        stored(scaled(root / "kernels", name), host)
+        file = scaled(root / "kernels", name)
+        if name == "crowded":
+            names = [f"s{number}" for number in range(32)]
+            edit(file, "  reference:", "".join(SCRATCH.format(name) for name in names) + "  reference:")
+            edit(file.with_suffix(".c"), "int n) {", f"int n, {', '.join(f'float *{name}' for name in names)}) {{")
+        stored(file, host)
     git(root, "add", "-A")
     git(root, "commit", "-qm", "kernels")
     monkeypatch.chdir(root)
@@ -99,6 +105,7 @@ def test_a_check_says_of_each_record_what_became_of_it(
     edit(folder / "retyped.yaml", "{name: x, dtype: float32", "{name: x, dtype: float64")
     edit(folder / "retyped.c", "const float", "const double")
     edit(folder / "unread.yaml", "title:", "titel:")
+    scaled(folder, "crowded")
     junit, summary = tmp_path / "check.xml", tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     done = tune("check", "--junit", junit, "--json")
@@ -112,6 +119,7 @@ def test_a_check_says_of_each_record_what_became_of_it(
         "crashing": "broken",
         "retyped": "not compared",
         "unread": "broken",
+        "crowded": "not compared",
     }, done.err
     assert done.status == 1
     assert {name for name, each in found.items() if each["has_failed"]} == {
@@ -126,10 +134,11 @@ def test_a_check_says_of_each_record_what_became_of_it(
     assert "SIGSEGV" in found["crashing"]["reason"]
     assert "its arrays were others" in found["retyped"]["reason"]
     assert "titel" in found["unread"]["reason"]
+    assert "it has too many scratch arrays beside" in found["crowded"]["reason"]
     assert done.json["against"].startswith("HEAD (")
     (suite,) = ElementTree.parse(junit).getroot()
     assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "8", "failures": "2", "errors": "3", "skipped": "2"
+        "tests": "9", "failures": "2", "errors": "3", "skipped": "2"
     }  # fmt: skip
     (failure,) = suite.findall("testcase[@classname='kernels/slower']/failure")
     assert failure.get("type") == "slower"
@@ -179,7 +188,7 @@ def test_another_store_is_compared_by_its_configurations(
         (["--fail-above", "0.9"], "--fail-above '0.9': write a number from 1 to 1000, such as 1.05 for 5 %"),
         (["--seconds", "nan"], "--seconds 'nan': write a number of seconds from 1 to 3600"),
         (["--device", "nonsense"], "device 'nonsense': there is no such device"),
-        (["--device", "opencl"], "the store: no record to check on opencl; records that are not checked: 8 of "),
+        (["--device", "opencl"], "the store: no record to check on opencl; records that are not checked: 9 of "),
         (["--results", "nowhere"], "--results nowhere: there is no such folder"),
         (["--junit", "nowhere/check.xml"], "--junit nowhere/check.xml: there is no folder nowhere"),
         (["--junit", "kernels"], "--junit kernels: cannot be written: Is a directory"),

@@ -104,15 +104,13 @@ def command(
 
 def _answers(space: Space, scope: Scope, size: str | None, data: dict[str, Any]) -> str:
     """Fill the inputs and compute the answers, add them to `data`, and return them as a table. Prints warnings."""
-    from tuner.devices import open_device
+    from tuner.measure.process import answering
     from tuner.measure.process.task import announce
-    from tuner.measure.verify import host_answers
     from tuner.space.chosen import size_of
 
     scope = replace(scope, sizes=size_of(size, space.operation, scope.types))  # at no common size, which may be large
     announce(space, output.say)
-    with output.diverted():
-        found = host_answers.compute(open_device("host"), space, scope)
+    found = answering.computed(space, scope)
     data["contents"] = [asdict(each) for each in found.contents]
     data["warnings"] += found.warnings
     output.warn(found.warnings)

@@ -55,6 +55,13 @@ class Channel:
         self._pid, self._number = os.getpid(), 0
         self._files = self._open_files()
 
+    def print_to(self, descriptor: int) -> None:
+        """Have what this process prints go there, in place of the log."""
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+        self._files = self._open_files()
+
     def isolate(self, device: Device) -> None:
         """Have kernels of this processor run in forks of this process, which must run none itself."""
         if device.runs_in_process:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,12 @@ class HostAnswers:
     contents: list[Contents]
     seconds: float
     warnings: list[str]
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> HostAnswers:
+        """The HostAnswers that `dataclasses.asdict` wrote, after a round trip through JSON."""
+        contents = [Contents(**{**each, "shape": tuple(each["shape"])}) for each in data["contents"]]
+        return HostAnswers(contents, data["seconds"], data["warnings"])
 
 
 def compute(device: Device, space: Space, problem: Scope) -> HostAnswers:

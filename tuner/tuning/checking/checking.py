@@ -185,6 +185,8 @@ class _Examination:
             score = contest.held(look, restart, request.allowed, request.seconds, on_processor)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
             return self._one_by_one(check, earlier, own_failure(error))
+        except SpaceError as error:  # of the earlier one: this one was verified
+            return replace(verified, reason=str(error))
         if any(map(lacked_room, score.failed)):
             return self._one_by_one(check, earlier, NO_ROOM)
         return self._scored(check, score)
