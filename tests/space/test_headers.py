@@ -36,6 +36,17 @@ def test_a_source_may_ask_whether_a_header_of_its_folders_is_there(file: Path, t
     assert done.status == 0, done.err
 
 
+def test_a_header_that_only_another_build_includes_may_be_missing(file: Path, tune: Tune) -> None:
+    source = file.parent / "f.c"
+    guard, skipped = "#ifndef F\n#define F\n", '#ifdef WITH_TIMES\n#include "times.h"\n#endif\n'
+    source.write_text(f"{guard}{skipped}{source.read_text()}#endif\n")
+    done = tune("validate", file, "--compile")
+    assert (done.status, "times.h" in done.err) == (0, False), done.err
+    source.write_text(source.read_text().replace(skipped, f'{skipped}#include "needed.h"\n'))
+    done = tune("validate", file)
+    assert (done.status, 'f.c:6: #include "needed.h" is not in' in done.err) == (2, True), done.err
+
+
 @pytest.mark.slow
 def test_a_kernel_with_headers_of_another_folder_is_tuned(file: Path, tune: Tune) -> None:
     assert tune("validate", file).status == 0

@@ -22,6 +22,9 @@ _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends a conditional region
+_BRANCH = re.compile(  # with the name of an include guard, which excludes nothing
+    r"^[ \t]*#[ \t]*(?:(endif)\b|ifndef[ \t]+(\w+)[^\n]*\n\s*#[ \t]*define[ \t]+\2\b|if)", re.MULTILINE
+)
 _LINE = re.compile(r'#line (\d+) "(.*)"')
 _HAS_INCLUDE = re.compile(r'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
@@ -43,7 +46,7 @@ class SystemInclude:
 
     fault: the message if the header should have been found and was not.
     is_optional: without the header, the compiler goes on with a warning. It often belongs to the host code that has
-        been cut; else the compiler names what it misses.
+        been cut, or to a branch that no build takes; else the compiler names what it misses.
     """
 
     include: str
@@ -114,7 +117,7 @@ def parts(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | N
     the compiler, and so are those of C and CUDA in quotes, such as "cuda_runtime.h", unless they are in a folder.
 
     The text is self-contained: it can be hashed, cached, exported and compiled anywhere. Raises SpaceError for a
-    missing file.
+    missing file, unless a build may skip its include.
     """
     return _parts_of(path, tuple(folders), kernels)
 
@@ -186,8 +189,19 @@ def text_of(path: Path) -> str:
 def _check_found(parts: Parts) -> None:
     """Raise SpaceError for a header that should have been found."""
     for part in parts:
-        if isinstance(part, SystemInclude) and part.fault:
+        if isinstance(part, SystemInclude) and part.fault and not part.is_optional:
             raise MissingHeaderError(part.fault, part.header)
+
+
+def _is_in_branch(text: str, position: int) -> bool:
+    """Whether a build may skip what stands at this position, because it is in a conditional region."""
+    regions = list[bool]()
+    for end, guard in _BRANCH.findall(without_comments(text[:position])):
+        if not end:
+            regions.append(not guard)
+        elif regions:
+            regions.pop()
+    return any(regions)
 
 
 def _expanded(path: Path, folders: Sequence[Path], files: dict[Path, snapshot.Stamp | None]) -> Parts:
@@ -228,7 +242,8 @@ def _inlined(
         if header is None:
             names = ", ".join(map(str, searched))
             fault = f'{path}:{line}: #include "{match[1]}" is not in {names}; add its folder to `include:`'
-            return [SystemInclude(match[0], f'#line {line} "{path.name}"\n', fault)]
+            is_optional = _is_in_branch(text, match.start())
+            return [SystemInclude(match[0], f'#line {line} "{path.name}"\n', fault, is_optional)]
         if (place := snapshot.real(header)) in included:
             return []
         included.add(place)
