@@ -36,6 +36,14 @@ def test_a_source_may_ask_whether_a_header_of_its_folders_is_there(file: Path, t
     assert done.status == 0, done.err
 
 
+def test_c_has_what_compilers_have_of_its_headers_without_a_standard(file: Path, tune: Tune) -> None:
+    source = file.parent / "f.c"
+    head = "#include <math.h>\n#include <stdlib.h>\n"
+    source.write_text(f"{head}{source.read_text().replace('+ a', '+ a + 0 * (float)(M_PI + drand48())')}")
+    done = tune("validate", file, "--compile")
+    assert done.status == 0, done.err
+
+
 def test_a_header_that_only_another_build_includes_may_be_missing(file: Path, tune: Tune) -> None:
     source = file.parent / "f.c"
     guard, skipped = "#ifndef F\n#define F\n", '#ifdef WITH_TIMES\n#include "times.h"\n#endif\n'

@@ -38,7 +38,8 @@ _OF_CODE = ("-O", "-f", "-m")  # options that change the code, and so the times
 CPP = "-xc++"  # the option of a source that is C++
 _UNROLL = re.compile(r"#pragma GCC unroll\W{1,2}requires .*")  # a number in a certain range
 _NAMED = re.compile(r"^\s*#\s*pragma\s+GCC\s+unroll[\s(]+([A-Za-z_]\w*)", re.MULTILINE)
-OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
+_LANGUAGE = ("-std=c11", "-D_DEFAULT_SOURCE=")  # with the functions and M_PI that cc's own dialect has of C's headers
+OPTIONS = (*_LANGUAGE, "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
 def count() -> int:
@@ -121,7 +122,9 @@ class HostCompiler(Compiler):
             text.write_text(source.text, encoding="utf-8")
             told = Path(folder, "headers")
             own, file = (
-                ([*OPTIONS[1:]], ["-xc++", str(text), "-xnone"]) if _is_cpp(source) else ([*OPTIONS], [str(text)])
+                ([*OPTIONS[len(_LANGUAGE) :]], ["-xc++", str(text), "-xnone"])
+                if _is_cpp(source)
+                else ([*OPTIONS], [str(text)])
             )
             told_by = ["-MD", "-MF", str(told), "-MT", "kernel", "-o", str(library)]
             # Those of the source come last: of a static library, a linker takes only what files before it need.
