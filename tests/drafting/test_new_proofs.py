@@ -92,6 +92,17 @@ PROGRAMS = {
         "y[i] = 1; } void run() { float *y; cudaMalloc(&y, N * 4); f<<<grid, block>>>(y); }",
         ["grid: [(N // block_size_x)]\n", '{that: "N % block_size_x == 0", because: the host launches whole blocks'],
     ),
+    "whole blocks of a kernel whose indices nothing limits": (
+        f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} int left = i == 0 ? 0 : i - 1;"
+        "int right = (i < n - 1) ? i + 1 : i; y[i] = x[left] + x[right]; }"
+        "void run(int n, float *y, float *x) { f<<<n / 64, 64>>>(y, x, n); }",
+        ['{that: "n % block_size_x == 0", because: the host launches whole blocks only}'],
+    ),
+    "whole blocks of a kernel that limits its indices": (
+        f"__global__ void f(float *y, int n) {{ {INDEX} bool is_in = i < n; if (is_in && n > 1) y[i] = n; }}"
+        "void run(int n, float *y) { f<<<n / 64, 64>>>(y, n); }",
+        ["default: {block_size_x: 64}\ngrid: [ceil_div(n, block_size_x)]\n"],
+    ),
     "as many blocks of one thread as elements": (
         f"__global__ void f(float *y, float c) {{ {INDEX} y[i] = c; }}"
         "void run(int n) { float *y; cudaMalloc(&y, n * 4); f<<<n, 1>>>(y, 1.0f); }",

@@ -114,10 +114,6 @@ class DraftedGrids:
         block = self._facts.block_of(self._facts.steps[step])
         return [self.renamed(each) if each else None for each in self._facts.grids.of(step, block)]
 
-    def is_indexed(self, step: int, axis: int) -> bool:
-        """Whether indices tell the blocks of a step on an axis."""
-        return self._indexed(step)[axis : axis + 1] not in ([], [None])
-
     def _said_of(self, step: int) -> list[str | None]:
         """The grid of a step as the host says it, without trailing axes of 1 that the kernel does not read."""
         said, count = [*self._said.grids[step]], len(self._facts.grids.of(step, ()))

@@ -231,11 +231,11 @@ class DraftedExtents:
         return found
 
     def _whole(self, step: int, axis: int, block: str, blocks: str) -> str:
-        """The number of threads on an axis that must be a multiple of the block size: the host's number, unless an
-        index implies another; empty if there is none."""
+        """The number of threads on an axis that must be a multiple of the block size: the host's number, unless the
+        kernel compares its indices with another; empty if there is none."""
         name = re.escape(block)
         match = re.fullmatch(rf"\((.+) // {name}\)", blocks)
-        if match is None and self._facts.launched.is_whole(step, axis) and not self._grids.is_indexed(step, axis):
+        if match is None and self._facts.launched.is_whole(step, axis) and not self._facts.grids.is_limited(step, axis):
             match = re.fullmatch(rf"ceil_div\((.+), {name}\)", blocks)
         return "" if match is None else match[1] if re.fullmatch(r"\w+|\(.*\)", match[1]) else f"({match[1]})"
 

@@ -110,7 +110,7 @@ class HostLaunches:
         return False
 
     def is_whole(self, step: int, axis: int) -> bool:
-        """Whether a launch of a step has as many work-items on an axis as it has elements, not rounded up to blocks."""
+        """Whether a launch of a step has whole blocks on an axis, whose number the host does not round up."""
         return any(axis in site.whole for site in self._sites[step])
 
     def block_is_of_arrays(self, step: int, axis: int) -> bool:

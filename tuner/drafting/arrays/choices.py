@@ -74,7 +74,7 @@ class Choices:
             if (read or is_direct) and array not in names:
                 is_plain = _PLAIN.fullmatch(index.strip()) is not None
                 found[array] = found.get(array, True) and is_plain and all(copies[name] for name in read)
-        for array in {*self._arrays} - {*names}:
+        for array in (each for each in self._arrays if each not in names):
             moves = re.findall(rf"(?<!\. )\b{array} \+ ([A-Za-z_]\w*)", self._body)  # a pointer
             found |= dict.fromkeys([array] * (not copies.keys().isdisjoint(moves)), False)
         return found

@@ -32,9 +32,7 @@ class Comparisons:
             if body[position : position + 2] == (">", ">") and (bits := self._shifted_out(position)):
                 yield ">=", *bits
                 continue
-            sign = body[position] + ("=" if body[position + 1] == "=" else "")
-            is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
-            if sign in (*BOUNDS, "<=", ">", "==", "!=") and not is_other:
+            if sign := self._sign(position):
                 left, right = _compared(body, position - 1, -1), _compared(body, position + len(sign), 1)
                 if left and right and (sign != ">=" or self._leaves(position)):
                     smaller = self._polynomial(left)
@@ -43,6 +41,30 @@ class Comparisons:
                     if sign == "<" and _is_of_blocks(smaller) and self._has_alternative(position):
                         continue  # blocks beyond do something else
                     yield from ((sign, smaller, each) for each in (_limits(right) if sign in BOUNDS else [right]))
+
+    def _sign(self, position: int) -> str:
+        """The operator of a comparison at a position; empty if there is another one: a shift, an arrow, a store."""
+        before, word, after = self._body[position - 1 : position + 2]
+        sign = word + "=" * (after == "=")
+        is_other = after in "<>" or before in "<>-=!+*/%&|^"
+        return sign if sign in (*BOUNDS, "<=", ">", "==", "!=") and not is_other else ""
+
+    def limited(self) -> Iterator[Polynomial]:
+        """What is less or more than something, except where that only chooses a value, as in `i < n ? a : b`."""
+        for position in range(1, len(self._body) - 1):
+            sign = self._sign(position)
+            if sign and sign[0] in "<>" and not self._chooses(position):
+                yield self._polynomial(_compared(self._body, position - 1, -1))
+                yield self._polynomial(_compared(self._body, position + len(sign), 1))
+
+    def _chooses(self, position: int) -> bool:
+        """Whether a comparison at a position is the condition of a value."""
+        body, at = self._body, position
+        while at < len(body) and body[at] not in ";{,?":
+            if body[at] == ")" and body[at + 1] not in ")?&|":
+                return False
+            at = (matching(body, at) if body[at] in "([" else at) + 1
+        return body[at : at + 1] == ("?",)
 
     def names_of_several(self) -> list[str]:
         """The names that are less than several limits."""

@@ -41,6 +41,15 @@ class Grids:
         found = [set(each) for each in products if block in each and "threadIdx" not in str(each)]
         return bool(found) and all(each <= {block, *self._shapes.sizes} for each in found)
 
+    def is_limited(self, step: int, axis: int) -> bool:
+        """Whether a step compares indices along an axis, so that threads beyond may do nothing."""
+        atoms = {f"{name}.{AXES[axis]}" for name in ("globalIdx", "blockIdx")}
+        indices = self._shapes.indices[step]
+        limited = [
+            indices.loops.get("".join(*each), (each, []))[0] if len(each) == 1 else each for each in indices.limited
+        ]
+        return any(atoms & {*product} for each in limited for product in each)
+
     def steps_over(self, step: int, axes: Sequence[int] = range(3)) -> bool:
         """Whether a step has a grid-stride loop along one of these axes."""
         steps = {

@@ -40,6 +40,7 @@ class Indices:
     accesses: the indices of each array
     bounds: pairs of an index and the tokens of its limit, from `i < n` and `i >= n`
     guards: the tokens of the limits in `i >= n`, after which a thread returns
+    limited: what is less or more than something, except where that only chooses a value
     compared: the other comparisons, as operator, left side and tokens of the right side
     others: arrays that are also used other than by an index
     aliases: for each array, its name and the local pointers into it
@@ -75,6 +76,7 @@ class Indices:
         self.accesses = {name: [*map(self._by_rows, each)] for name, each in self.accesses.items()}
         comparisons = Comparisons(self._body, self._arrays, self.polynomial)
         every = list(comparisons.found())
+        self.limited = list(comparisons.limited())
         several = comparisons.names_of_several()
         self.ambiguous = [self.named(name, 0) for name in several if local.is_defined_again(name)]
         every = [(sign, self._by_rows(left), right) for sign, left, right in every]

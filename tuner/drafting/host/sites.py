@@ -113,10 +113,22 @@ def sites(
                 _local(scope, step, launch, item_bytes),
                 None if {} in (grid or ()) else grid,  # no launch has an extent of 0
                 block,
-                whole_axes(of_grid, launch.grid, grid) if launch.axes else (),
+                whole_axes(of_grid, launch.grid, grid) if launch.axes else _floored(scope, grid, block),
                 cleared,
                 {p.name for p, words in given if p.name in cleared and is_temporary(launch, words)},
             )
+
+
+def _floored(scope: HostScope, grid: Sequence[Polynomial] | None, block: Sequence[Polynomial] | None) -> list[int]:
+    """The axes on which a grid has as many blocks as fit into a number of elements."""
+    pairs = enumerate(zip(grid or (), block or (), strict=False))
+    return [axis for axis, (blocks, threads) in pairs if (_divisor(scope, blocks)) == threads != {(): 1}]
+
+
+def _divisor(scope: HostScope, blocks: Polynomial) -> Polynomial | None:
+    """By what a quotient divides; None for anything else."""
+    name = "".join(*blocks) if len(blocks) == 1 else ""
+    return scope.quotients[name][1] if name in scope.quotients else None
 
 
 def _scalars(
