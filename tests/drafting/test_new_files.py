@@ -223,16 +223,19 @@ def test_a_size_of_the_problem_that_the_source_defines_is_a_size(tmp_path: Path,
 #define POINTS 4096
 #define ROWS 8
 #define LENGTH 16
-__global__ void f(float *y, const float *x) {
+__global__ void f(float *y, const float *x, size_t count) {
     __shared__ float part[LENGTH];
     int c = blockIdx.x * block_size_x + threadIdx.x, r = blockIdx.y * ROWS + threadIdx.y;
     part[threadIdx.x % LENGTH] = __ldg(x + r * WIDTH + c);
-    if (c < POINTS) y[r * WIDTH + c] = part[0] * block_size_y;
+    if (c < POINTS) y[r * WIDTH + c] = part[0] * block_size_y * (count > 1);
 }
+void run(float *y, float *x, dim3 grid, dim3 block) { const int all = WIDTH * POINTS; f<<<grid, block>>>(y, x, all); }
 """
     data, text = drafted(tmp_path, tune, code)
     assert data["operation"]["sizes"] == {"WIDTH": 512, "POINTS": 4096}
-    arrays = {a["name"]: (a["shape"], a["role"]) for a in data["operation"]["arguments"]}
+    *arrays, count = data["operation"]["arguments"]
+    assert count == {"name": "count", "dtype": "uint64", "value": "POINTS * WIDTH"}
+    arrays = {a["name"]: (a["shape"], a["role"]) for a in arrays}
     assert arrays == {"y": (["POINTS", "WIDTH"], "out"), "x": (["POINTS", "WIDTH"], "in")}
     assert {*data["parameters"]} == {"ROWS", "LENGTH", "block_size_x", "block_size_y"}
     assert data["default"]["block_size_x"] * data["default"]["block_size_y"] <= 1024

@@ -60,7 +60,7 @@ class DraftedExtents:
     @cached_property
     def values(self) -> dict[str, str]:
         """The kernels' scalars that follow from sizes, with their values."""
-        sizes = {*self._facts.sizes, *self.new_sizes} - self.rows.leading
+        sizes = {*self._facts.sizes, *self._facts.size_macros, *self.new_sizes} - self.rows.leading
         found, used = dict[str, str](), self._used() | self.rows.leading
         for name, value in self._said.values.items():
             words = set(names_in(value)) - {"ceil_div"}

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator
 
 from tuner.space.sources.tokens import matching
 
-_FIRST = r"\b(\w+) (?:< [1-9]\w*|< [A-Z]\w*|< = 0|= = 0)(?= (?:\| \||\)|$))"
+_FIRST = r"\b(\w+) (?:< [1-9A-Z]\w*|< = 0|= = 0)(?= (?:\| \||\)|$))"
 _OTHERS = r"\b(\w+) (?:> 0|> = [1-9A-Z]\w*)(?= (?:& &|\)|$))"
+_TURNED = re.compile(r"(?<![\w*/%+-] )\b(\d\w*|[A-Z][A-Z0-9_]*) ([<>]) (= )?([A-Za-z_]\w*)(?= (?:& &|\| \||\)|$))")
 _SECOND = re.compile(r"(?:\w+ )*(\w+) = [1-9A-Z]\w* ;.* (?:\1 \+ [+=]|\+ \+ \1)")
 _SHIFTED = re.compile(r"\b(\w+) = [^;,]*(?:threadIdx \. \w|get_global_id \( \d \)) \+ (?:[1-9]\d*|[A-Z]\w*)(?= [;,])")
 _LESS = re.compile(r"(\w+) (?:\) )*- (?=(?:\( )*(\w+))")
@@ -53,7 +54,8 @@ def _guards(words: list[str]) -> Iterator[tuple[set[str], int, int]]:
         if word not in ("if", "for") or words[at + 1 : at + 2] != ["("]:
             continue
         opening = matching(words, at + 1) + 1
-        head, end = " ".join(words[at + 2 : opening]), end_of(words, opening)
+        head = _TURNED.sub(_turned, " ".join(words[at + 2 : opening]))
+        end = end_of(words, opening)
         if word == "for":
             yield ({match[1]} if (match := _SECOND.match(head)) else set(), opening, end)
         elif _LEAVES.match(" ".join(words[opening : opening + 2])):
@@ -61,6 +63,11 @@ def _guards(words: list[str]) -> Iterator[tuple[set[str], int, int]]:
             yield {*re.findall(_FIRST, head)} if "& &" not in head else set(), end, around
         elif words[end : end + 1] != ["else"]:
             yield {*re.findall(_OTHERS, head)} if "| |" not in head else set(), opening, end
+
+
+def _turned(match: re.Match[str]) -> str:
+    """A comparison of a number with a name, with the name on the left."""
+    return f"{match[4]} {'<>'[match[2] == '<']} {match[3] or ''}{match[1]}"
 
 
 def end_of(words: list[str], at: int) -> int:
