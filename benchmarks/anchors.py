@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from tuner import devices
+from tuner.devices.base import RoutineCall
 from tuner.measure.results import Sustained
 from tuner.measure.sustained import sustain
 from tuner.measure.timing.clock import RunConditions, Stopwatch, interleave
@@ -54,8 +55,8 @@ def measured(
     right_operand = B.T if options.transposed else B
     answer = A.float() @ right_operand.float()
     arguments = {**{name: x.data_ptr() for name, x in zip("ABC", (A, B, C), strict=True)}, **dict.fromkeys("MNK", size)}
-    problem = "gemm", arguments, {"A": a, "B": a, "C": c}, "B" if options.transposed else ""
-    default, offered = device.library(*problem), device.library_algorithms(*problem)
+    problem = RoutineCall("gemm", arguments, {"A": a, "B": a, "C": c}, "B" if options.transposed else "")
+    default, offered = device.library(problem), device.library_algorithms(problem)
     if default is None:
         raise SystemExit("cuBLAS is missing")
     bound = (2.0**-8 if c == "bfloat16" else 2.0**-10 if c == "float16" else 0.0) * answer.abs() + 2**-19 * size

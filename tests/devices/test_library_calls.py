@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tuner.catalog import catalog
+from tuner.devices.base import RoutineCall
 from tuner.devices.cuda import architectures, driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
 from tuner.devices.cuda.blas import (
@@ -270,12 +271,13 @@ def test_baselines_are_the_librarys_own_choice_and_what_cublaslt_offers_on_the_s
     library: ctypes.CDLL, context: Any
 ) -> None:
     at = {"A": 8192 + 16, "B": 16384, "C": 4096}
-    problem = "gemm", {**at, "M": 3, "N": 5, "K": 7, "alpha": 2.0, "beta": 0.5}, dict.fromkeys("ABC", "float32"), ("B",)
+    arguments = {**at, "M": 3, "N": 5, "K": 7, "alpha": 2.0, "beta": 0.5}
+    call = RoutineCall("gemm", arguments, dict.fromkeys("ABC", "float32"), ("B",))
 
     def algorithms() -> list[Any]:
-        return baselines.algorithms(context, *problem, lambda nbytes: SimpleNamespace(handle=nbytes))
+        return baselines.algorithms(context, call, lambda nbytes: SimpleNamespace(handle=nbytes))
 
-    default = baselines.default(context, *problem)
+    default = baselines.default(context, call)
     assert default is not None
     assert default.name == "cuBLAS 13.1.0"
     default()
@@ -290,8 +292,8 @@ def test_baselines_are_the_librarys_own_choice_and_what_cublaslt_offers_on_the_s
         given = [*(ctypes.c_long * 13).in_dll(library, "given")]
         assert (given[3], given[1], given[5], given[9], given[12]) == (8192 + 16, 16384, 4096, 4711 + number, 0)
     assert [*(ctypes.c_long * 9).in_dll(library, "alignments")][5:] == [256, 16, 256, 256]
-    assert baselines.default(context, "gemm", at, *problem[2:]) is None, "sizes are missing"
-    assert baselines.default(context, "gemm", problem[1], {**problem[2], "A": "int8"}, ()) is None
+    assert baselines.default(context, replace(call, arguments=at)) is None, "sizes are missing"
+    assert baselines.default(context, replace(call, dtypes={**call.dtypes, "A": "int8"}, transposed=())) is None
 
 
 @pytest.mark.parametrize("status", [1, 3])
@@ -300,9 +302,9 @@ def test_a_cublas_that_creates_no_handle_is_no_baseline_and_too_little_memory_is
 ) -> None:
     unable = ctypes.c_long.in_dll(library, "unable")
     monkeypatch.setattr(unable, "value", status)
-    arguments = dict.fromkeys(("A", "B", "C", "M", "N", "K"), 4096)
+    call = RoutineCall("gemm", dict.fromkeys("ABCMNK", 4096), dict.fromkeys("ABC", "float32"))
     with pytest.raises(OutOfMemory, match="end other programs") if status == 3 else contextlib.nullcontext():
-        assert baselines.default(context, "gemm", arguments, dict.fromkeys("ABC", "float32"), ()) is None
+        assert baselines.default(context, call) is None
 
 
 @pytest.mark.parametrize("differs", ["", "kind", "nodes", "forks", "edge", "programmatic", "refused"])

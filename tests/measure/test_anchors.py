@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.devices.base import Library
+from tuner.devices.base import Library, RoutineCall
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench
 from tuner.measure.results import Finals
@@ -53,15 +53,11 @@ class Vendor(HostDevice):
 
     ways: tuple[str, ...] = ("fails", "wrong", "slow", "slow", "slow", "plain")
 
-    def library(
-        self, routine: str, arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str] = ()
-    ) -> Library | None:
-        return Product("BLAS 1", "slow", arguments)
+    def library(self, call: RoutineCall) -> Library | None:
+        return Product("BLAS 1", "slow", call.arguments)
 
-    def library_algorithms(
-        self, routine: str, arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str] = ()
-    ) -> Sequence[Library]:
-        return [Product(f"BLAS 1, {way}", way, arguments) for way in self.ways]
+    def library_algorithms(self, call: RoutineCall) -> Sequence[Library]:
+        return [Product(f"BLAS 1, {way}", way, call.arguments) for way in self.ways]
 
 
 def finals(device: HostDevice, sustained: float | None = None) -> Finals:

@@ -16,6 +16,7 @@ from helpers.operations import array, written
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.base import RoutineCall
 from tuner.devices.cuda import compiler
 from tuner.devices.host.device import HostDevice
 from tuner.errors import DeviceError, SpaceError
@@ -379,7 +380,8 @@ def test_doubles_are_multiplied_by_the_vendors_library_as_on_the_host(cuda: Devi
     buffers = {"A": cuda.upload(a), "B": cuda.upload(b), "C": cuda.allocate(8 * 700 * 500)}
     arguments = {**{name: buffer.handle for name, buffer in buffers.items()}, "alpha": 1.0, "beta": 0.0}
     sizes = {"M": 700, "N": 500, "K": 300, "batch": 1}
-    call, found = cuda.library("gemm", {**arguments, **sizes}, dict.fromkeys("ABC", "float64")), np.empty((700, 500))
+    call = cuda.library(RoutineCall("gemm", {**arguments, **sizes}, dict.fromkeys("ABC", "float64")))
+    found = np.empty((700, 500))
     assert call is not None
     call()
     cuda.synchronize()

@@ -69,6 +69,17 @@ class Sensors(Protocol):
     def energy_mj(self) -> int | None: ...
 
 
+@dataclass(frozen=True)
+class RoutineCall:
+    """A call of a vendor library's routine (see `space.routines`). `arguments` are handles, sizes and options by name,
+    and `dtypes` the arrays' dtypes. The arrays named in `transposed` are stored transposed."""
+
+    routine: str
+    arguments: Mapping[str, Any]
+    dtypes: Mapping[str, str]
+    transposed: Collection[str] = ()
+
+
 class Library(Protocol):
     """A routine of a vendor library, bound to buffers of a device. A call enqueues it."""
 
@@ -286,27 +297,11 @@ class Device(ABC):
         """Free bytes of the device's memory; None if the device does not report them."""
         return None
 
-    def library(
-        self,
-        routine: str,
-        arguments: Mapping[str, Any],
-        dtypes: Mapping[str, str],
-        transposed: Collection[str] = (),
-    ) -> Library | None:
-        """The vendor library's `routine` on these arguments, with the algorithm that the library chooses.
-
-        `arguments` are buffers, sizes and options by name, and `dtypes` the buffers' dtypes. The arrays named in
-        `transposed` are stored transposed (see `space.routines`). None if the library has no such routine.
-        """
+    def library(self, call: RoutineCall) -> Library | None:
+        """The vendor library's routine, with the algorithm that the library chooses. None if it has no such routine."""
         return None
 
-    def library_algorithms(
-        self,
-        routine: str,
-        arguments: Mapping[str, Any],
-        dtypes: Mapping[str, str],
-        transposed: Collection[str] = (),
-    ) -> Sequence[Library]:
+    def library_algorithms(self, call: RoutineCall) -> Sequence[Library]:
         """The vendor library's algorithms for the same routine, those first that it expects to be fastest. All have the
         same name, under which the fastest is reported. A call may raise an error of the vendor library."""
         return ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
-from tuner.devices.base import Buffer, Device, Library
+from tuner.devices.base import Buffer, Device, Library, RoutineCall
 from tuner.measure.answers.referee import Referee
 from tuner.measure.kernels.bench_kernels import BenchKernels
 from tuner.measure.verify import blindness, input_sets, precision, problems, strided
@@ -186,18 +186,18 @@ class ProblemArrays:
 
     def library(self) -> Library | None:
         """The vendor library's routine, bound to these arrays; None if there is none."""
-        return self.device.library(*self._routine()) if self.op.library else None
+        return self.device.library(self._routine()) if self.op.library else None
 
     def library_algorithms(self) -> Sequence[Library]:
         """The algorithms that the vendor library offers for its routine; empty if there are none."""
-        return self.device.library_algorithms(*self._routine()) if self.op.library else ()
+        return self.device.library_algorithms(self._routine()) if self.op.library else ()
 
-    def _routine(self) -> tuple[str, dict[str, Any], dict[str, str], frozenset[str]]:
-        """The operation's library routine, and its arguments."""
+    def _routine(self) -> RoutineCall:
+        """The operation's library routine on these arrays."""
         assert self.op.library is not None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
         dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
-        return self.op.library, {**self.scope.names, **handles}, dtypes, self.op.transposed
+        return RoutineCall(self.op.library, {**self.scope.names, **handles}, dtypes, self.op.transposed)
 
     def _repair(self) -> bool:
         """Rewrite copies and references that a stray write has changed. Returns whether there were any."""

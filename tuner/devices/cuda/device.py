@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from tuner.classes import cached_property
 from tuner.devices import forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
-from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
+from tuner.devices.base import GUARD, Array, Buffer, Device, Library, RoutineCall, Sensors
 from tuner.devices.builds.build import Build
 from tuner.devices.cuda import (
     BACKEND,
@@ -257,28 +257,15 @@ class CudaDevice(Device):
         """A texture object of the array at this address."""
         return textures.TextureObject(self._context, address, sampled)
 
-    def library(
-        self,
-        routine: str,
-        arguments: Mapping[str, Any],
-        dtypes: Mapping[str, str],
-        transposed: Collection[str] = (),
-    ) -> Library | None:
+    def library(self, call: RoutineCall) -> Library | None:
         from tuner.devices.cuda.blas import baselines
 
-        return baselines.default(self._context, routine, arguments, dtypes, transposed)
+        return baselines.default(self._context, call)
 
-    def library_algorithms(
-        self,
-        routine: str,
-        arguments: Mapping[str, Any],
-        dtypes: Mapping[str, str],
-        transposed: Collection[str] = (),
-    ) -> Sequence[Library]:
+    def library_algorithms(self, call: RoutineCall) -> Sequence[Library]:
         from tuner.devices.cuda.blas import baselines
 
-        allocate = functools.partial(self.allocate, guard=0)
-        return baselines.algorithms(self._context, routine, arguments, dtypes, transposed, allocate)
+        return baselines.algorithms(self._context, call, functools.partial(self.allocate, guard=0))
 
     def product(
         self, product: MatrixProduct, specs: Sequence[ArraySpec], algorithm: int | None = None

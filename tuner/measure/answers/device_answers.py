@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.devices.base import Device
+from tuner.devices.base import Device, RoutineCall
 from tuner.errors import DeviceError, TunerError
 from tuner.measure.answers import formulas
 from tuner.measure.answers.formula_nodes import Input, NoFormula, Operands, Stored
@@ -210,7 +210,7 @@ class _Computation:
         handles = {"A": a.handle, "B": b.handle, "C": memory.handle}
         rows, columns, inner = product.rows, product.columns, product.inner
         sizes = {"M": rows, "N": columns, "K": inner, "batch": product.batch, "alpha": 1.0, "beta": 0.0}
-        call = device.library("gemm", {**handles, **sizes}, dict.fromkeys("ABC", _DOUBLE.name))
+        call = device.library(RoutineCall("gemm", {**handles, **sizes}, dict.fromkeys("ABC", _DOUBLE.name)))
         if call is None:
             self._placer.multiply(a, b, (rows, columns, inner), memory)
         else:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from tuner.devices.base import Buffer, Library
+from tuner.devices.base import Buffer, Library, RoutineCall
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import chosen_algorithm, cublas_tiles, gemm, products
 from tuner.devices.cuda.blas.chosen_algorithm import MOST_OFFERED, WORKSPACE
@@ -16,16 +15,10 @@ from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.space.routines import ROUTINES
 
 
-def default(
-    context: driver.Context,
-    routine: str,
-    arguments: Mapping[str, Any],
-    dtypes: Mapping[str, str],
-    transposed: Collection[str],
-) -> Library | None:
-    """A routine of `tuner.space.routines` on these arguments. None if an argument is missing, if cuBLAS does not
+def default(context: driver.Context, call: RoutineCall) -> Library | None:
+    """The routine by cuBLAS. None if an argument is missing, if cuBLAS does not
     support the routine or the dtypes, or if it is not installed. Raises OutOfMemory."""
-    product = _product(routine, arguments, dtypes, transposed)
+    product = _product(call)
     if product is None or shared_library("cublas") is None:
         return None
     try:
@@ -34,26 +27,19 @@ def default(
         raise
     except DeviceError:
         return None
-    addresses, factors = _given(arguments)
+    addresses, factors = _given(call)
     name = f"cuBLAS {products.version(handle)}"
     return _Call(name, products.by_default(product, addresses, handle, factors))
 
 
-def algorithms(
-    context: driver.Context,
-    routine: str,
-    arguments: Mapping[str, Any],
-    dtypes: Mapping[str, str],
-    transposed: Collection[str],
-    allocate: Callable[[int], Buffer],
-) -> list[Library]:
+def algorithms(context: driver.Context, call: RoutineCall, allocate: Callable[[int], Buffer]) -> list[Library]:
     """At most MOST_OFFERED algorithms, the most promising first. They share a workspace from `allocate`. Empty if
     `default` would be None, or if cuBLASLt has no algorithm for the product."""
-    product = _product(routine, arguments, dtypes, transposed)
+    product = _product(call)
     described = None if product is None else chosen_algorithm.of(product, context)
     if described is None:
         return []
-    addresses, factors = _given(arguments)
+    addresses, factors = _given(call)
     offers = described.offers_at(addresses, MOST_OFFERED)
     if not offers:
         return []
@@ -75,22 +61,21 @@ class _Call:
             raise LaunchError(f"{self.name}: status {status}")
 
 
-def _product(
-    routine: str, arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str]
-) -> MatrixProduct | None:
-    """The product C = alpha * A B + beta * C, of packed arrays of which the `transposed` ones are stored transposed.
-    None if an argument is missing, or if cuBLAS does not support the product."""
+def _product(call: RoutineCall) -> MatrixProduct | None:
+    """The product C = alpha * A B + beta * C of packed arrays. None if an argument is missing, or if cuBLAS does not
+    support the product."""
     about = ROUTINES["gemm"]
-    if routine != "gemm" or not arguments.keys() >= {*about.arrays, *about.sizes} or "C" in transposed:
+    is_complete = call.arguments.keys() >= {*about.arrays, *about.sizes}
+    if call.routine != "gemm" or not is_complete or "C" in call.transposed:
         return None
-    values = {**about.defaults, **arguments}
+    values = {**about.defaults, **call.arguments}
     M, N, K, batch = (int(values[name]) for name in (*about.sizes, "batch"))
-    a, b, c = (dtypes[name] for name in "ABC")
-    product = MatrixProduct.packed((M, N, K, batch), (a, b, c), transposed)
+    a, b, c = (call.dtypes[name] for name in "ABC")
+    product = MatrixProduct.packed((M, N, K, batch), (a, b, c), call.transposed)
     return product if gemm.has(a, b, c) and gemm.fits(product) else None
 
 
-def _given(arguments: Mapping[str, Any]) -> tuple[list[int], list[float]]:
+def _given(call: RoutineCall) -> tuple[list[int], list[float]]:
     """The addresses of C, A and B, and the factors alpha and beta."""
-    values = {**ROUTINES["gemm"].defaults, **arguments}
+    values = {**ROUTINES["gemm"].defaults, **call.arguments}
     return [int(values[name]) for name in "CAB"], [float(values[name]) for name in ("alpha", "beta")]
