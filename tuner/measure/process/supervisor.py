@@ -208,7 +208,7 @@ class Supervisor:
         answers of the finals. Raises as `measure` does."""
         if is_final:
             self.renew()
-        return self._ask(lambda reply: reply, request, seconds, found_wrong)
+        return self._reply(request, seconds, found_wrong)
 
     def kill(self) -> None:
         """Stop the worker for good, even during a measurement. Any thread may call this."""
@@ -231,6 +231,16 @@ class Supervisor:
         seconds: float,
         found_wrong: FoundWrong = lambda *_: None,
     ) -> T:
+        reply = self._reply(request, seconds, found_wrong)
+        try:
+            return read(reply)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            self.close()
+            raise WorkerDied("the worker sent a malformed reply", "crash") from None
+
+    def _reply(self, request: dict[str, Any], seconds: float, found_wrong: FoundWrong) -> dict[str, Any]:
+        """The worker's reply to a request. A worker that is not healthy afterwards is stopped: the fault would persist,
+        so the next configuration gets a new process."""
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.get_ready()
@@ -252,14 +262,9 @@ class Supervisor:
             if isinstance(error, WorkerDied):
                 raise explained(self.task.space, error) from None
             raise
-        try:
-            healthy, answer = reply.pop("healthy"), read(reply)
-        except (LookupError, TypeError, ValueError, AttributeError):
+        if not reply.pop("healthy", False):
             self.close()
-            raise WorkerDied("the worker sent a malformed reply", "crash") from None
-        if not healthy:  # the fault persists: the next configuration gets a new process
-            self.close()
-        return answer
+        return reply
 
     def _heard(self, news: dict[str, Any]) -> None:
         """Call the function that the worker asks for; without a question, it only says that it goes on."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, TypeVar
 
 from tuner.devices import environment
-from tuner.errors import DeviceError, EnvironmentTrouble, WorkerDied
+from tuner.errors import DeviceError, EnvironmentTrouble
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.process.task import Task
 from tuner.measure.remote.remote_device import RemoteDevice
@@ -62,19 +62,9 @@ class RemoteSupervisor(Supervisor):
     def renew(self) -> None:
         self._is_final = True
 
-    def _ask(
-        self,
-        read: Callable[[dict[str, Any]], T],
-        request: dict[str, Any],
-        seconds: float,
-        found_wrong: FoundWrong = lambda *_: None,
-    ) -> T:
+    def _reply(self, request: dict[str, Any], seconds: float, found_wrong: FoundWrong) -> dict[str, Any]:
         is_final, self._is_final = self._is_final, False
-        reply = self.remote.ask(request, seconds, is_final, found_wrong)
-        try:
-            return read(reply)
-        except (LookupError, TypeError, ValueError, AttributeError):
-            raise WorkerDied(f"{self.remote.name} sent a malformed reply", "crash") from None
+        return self.remote.ask(request, seconds, is_final, found_wrong)
 
 
 class RemoteLead(RemoteSupervisor):
@@ -96,14 +86,8 @@ class RemoteLead(RemoteSupervisor):
     def build(self, config: Config, likely: Sequence[Config] = ()) -> None:
         self._safely(lambda: self.remote.build(config, likely))
 
-    def _ask(
-        self,
-        read: Callable[[dict[str, Any]], T],
-        request: dict[str, Any],
-        seconds: float,
-        found_wrong: FoundWrong = lambda *_: None,
-    ) -> T:
-        return self._safely(lambda: super(RemoteLead, self)._ask(read, request, seconds, found_wrong))
+    def _reply(self, request: dict[str, Any], seconds: float, found_wrong: FoundWrong) -> dict[str, Any]:
+        return self._safely(lambda: super(RemoteLead, self)._reply(request, seconds, found_wrong))
 
     def _safely(self, action: Callable[[], T]) -> T:
         """Call `action` with a device that is on the task. Raises EnvironmentTrouble if the device is lost."""
