@@ -17,8 +17,9 @@ from tuner.devices.program import Program, build
 from tuner.devices.views import Views
 from tuner.devices.work import Encoded, Work
 from tuner.errors import ArgumentError, MisalignedArray, RequestError
+from tuner.launch.call_scalars import CallScalars
 from tuner.quoting import quoted
-from tuner.space import chosen_types, launch_form, operation, parsing
+from tuner.space import chosen_types, launch_form, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
 from tuner.space.instance import DIVISOR, Instance, checked
@@ -28,7 +29,6 @@ from tuner.store.record import Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
 MOST_STREAMS = 64  # streams whose launches are cached; only used if a launch has its own memory
-MOST_OPTIONS = 64  # sets of options whose packed scalars are cached
 MOST_STRIDES = 64  # sets of strides whose launches are cached
 
 
@@ -84,7 +84,6 @@ class Kernel:
             ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), instance.alignment_of(a.name))
             for a in self.space.operation.arrays
         ]
-        self._fixed = self.space.fixed_options
         self._leading: dict[str, int] | None = None  # leading dimensions; None for contiguous arrays
         self._views = Views(self.program, self._requirements) if self.space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}
@@ -97,8 +96,7 @@ class Kernel:
 
     def _begin(self) -> None:
         """Reset the cached launches and scalars."""
-        self._scalars = self._pack({})
-        self._scalars_by_options: dict[str, Any] = {}
+        self._scalars = CallScalars(self.program, self._leading)
         # A call writes its arrays and scalars into a launch, so a launch serves one call at a time. Concurrent calls
         # (threads, or a signal handler that interrupts a call) each take an idle launch, or create one.
         self._idle: list[Launch] = []
@@ -163,7 +161,7 @@ class Kernel:
         if self._views is not None:
             self._for(arrays)(*arrays, stream=stream, **options)
             return
-        scalars = self._scalars if not options else self._scalars_of(options)
+        scalars = self._scalars.plain if not options else self._scalars.packed(options)
         idle = self._idle if self._work is not None else self._idle_of(stream, arrays)
         try:
             launch = idle.pop()
@@ -214,7 +212,7 @@ class Kernel:
         except MisalignedArray as error:
             return self._for_addresses(arrays, error).bind(*arrays, stream=stream, **options)
         where = self.device.stream(stream, arrays[0] if arrays else None)
-        work = self.program.work(scalars=self._values(options))
+        work = self.program.work(scalars=self._scalars.values(options))
         call = BoundLaunch(self.program.bind(work, handles, where, (self, arrays, where)))
         call.scratch = functools.partial(self._scratch, work)
         has_own = self.program.owns_memory or work.positions(Encoded)
@@ -313,35 +311,6 @@ class Kernel:
         self.device.synchronize()
         self.device.read(work.scratch[arguments[name]][0].handle, array)
         return array
-
-    def _scalars_of(self, options: Mapping[str, float]) -> Any:
-        """The packed scalars with these options, cached because programs repeat their options."""
-        key = repr(options)  # distinguishes 1 from True, and 0.0 from -0.0
-        scalars = self._scalars_by_options.get(key)
-        if scalars is None:
-            scalars = self._pack(options)
-            if len(self._scalars_by_options) >= MOST_OPTIONS:
-                self._scalars_by_options.clear()
-            self._scalars_by_options[key] = scalars
-        return scalars
-
-    def _pack(self, options: Mapping[str, float]) -> Any:
-        return self.device.packed(self._values(options))
-
-    def _values(self, options: Mapping[str, float]) -> Sequence[Any]:
-        """The scalars with these options, as NumPy scalars in the kernel's order."""
-        scope = self.program.scope
-        if options:
-            values = parsing.parse_options(options, self.space.operation, scope.types)
-            overridden = replace(scope, options={**scope.options, **{name: values[name] for name in options}})
-            for name in options.keys() & self._fixed:
-                if overridden.passed_options[name] != scope.passed_options[name]:
-                    raise RequestError(
-                        f"option {name} = {quoted(options[name])}: the code or the shape of an array depends on it, so "
-                        f"it is fixed when the kernel is loaded; load it with options={{{name!r}: ...}}"
-                    )
-            scope = overridden
-        return operation.scalars(self.space.operation, scope, self._leading)
 
 
 class BoundLaunch(functools.partial[None]):
