@@ -54,7 +54,8 @@ from size_searches import Found, read, run
 import tuner
 from tuner import devices
 from tuner.devices import Device
-from tuner.devices.program import Program, build
+from tuner.devices.built import build
+from tuner.devices.program import Program
 from tuner.errors import NoConfiguration, TunerError, WrongResult
 from tuner.families.choice import FamilyTable
 from tuner.families.code import SizedCode

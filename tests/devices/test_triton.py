@@ -18,10 +18,10 @@ from helpers.processes import Tune
 from tuner.catalog import catalog
 from tuner.devices.builds.allowance import Allowance
 from tuner.devices.builds.build import Build
+from tuner.devices.built import build
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.triton import compiler as triton
 from tuner.devices.cuda.triton.service import SERVICE
-from tuner.devices.program import build
 from tuner.errors import BuildError, DeviceError, EnvironmentTrouble, ResourceError
 from tuner.space.instance import Instance
 from tuner.space.model import Space
@@ -212,7 +212,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from devices import test_triton as own
 from tuner.catalog import catalog
-from tuner.devices.program import build
+from tuner.devices.built import build
 compiler = own.compiler()
 compiler.forks = True
 for bad in (1, 0):
@@ -338,7 +338,7 @@ sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
 from tuner.catalog import catalog
 from tuner.devices.cuda.compiler import NvrtcCompiler
-from tuner.devices.program import build
+from tuner.devices.built import build
 from tuner.space.instance import Instance
 from tuner.space.scope import Limits
 space = catalog.load({str(file)!r})

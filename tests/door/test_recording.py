@@ -16,7 +16,7 @@ import yaml
 from helpers.scripts_of_kernel_tuner import ADD, SCALE
 from helpers.spaces import WIDEST
 from tuner import devices
-from tuner.devices.program import build
+from tuner.devices.built import build
 from tuner.door import spaces
 from tuner.door.calls.arguments import passed
 from tuner.door.calls.call import Call

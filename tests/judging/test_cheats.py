@@ -16,7 +16,7 @@ import tuner
 from helpers import ROOT
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.devices.program import build
+from tuner.devices.built import build
 from tuner.judging.candidate import CandidateText
 from tuner.judging.verdict import REASONS, CandidateVerdict
 from tuner.space.instance import Instance

@@ -8,7 +8,8 @@ import tuner
 from helpers.spaces import scope_of, sized
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.devices.program import Program, build
+from tuner.devices.built import build
+from tuner.devices.program import Program
 from tuner.measure.workbench import Workbench
 from tuner.space.config import Value
 from tuner.space.instance import Instance

@@ -15,8 +15,9 @@ from _pytest.mark import ParameterSet
 from helpers.spaces import admitted, name, on, problems, scope_of, sized, spread_out
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.built import build
 from tuner.devices.cuda import compiler
-from tuner.devices.program import Program, build
+from tuner.devices.program import Program
 from tuner.errors import TunerError
 from tuner.measure.workbench import Workbench
 from tuner.space.config import Config, config_key

@@ -11,8 +11,9 @@ from helpers.kernels import broken, outcome_of
 from helpers.spaces import on, scope_of, spread_out
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.built import build
 from tuner.devices.cuda import compiler
-from tuner.devices.program import Program, build
+from tuner.devices.program import Program
 from tuner.errors import BuildError
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerated

@@ -16,8 +16,8 @@ from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.built import build
 from tuner.devices.cuda.compiler import NvrtcCompiler
-from tuner.devices.program import build
 from tuner.space.instance import Instance
 from tuner.space.scope import COMMON_GPU, Scope
 

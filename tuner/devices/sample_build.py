@@ -11,7 +11,7 @@ from tuner.devices.builds import equal_code
 from tuner.devices.builds.allowance import Allowance
 from tuner.devices.builds.compiler import Compiler
 from tuner.devices.builds.figures import NO_FIGURES, Figures
-from tuner.devices.program import build
+from tuner.devices.built import build
 from tuner.errors import BuildError, DeviceError, LaunchError, NoConfiguration, RequestError, TrialError
 from tuner.space.config import Config
 from tuner.space.default import first_valid

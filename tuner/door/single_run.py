@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tuner import devices, paths
-from tuner.devices.program import Program, build
+from tuner.devices.built import build
+from tuner.devices.program import Program
 from tuner.door import spaces
 from tuner.door.calls import arguments as call_arguments
 from tuner.door.calls.arguments import Array, ScriptArgument

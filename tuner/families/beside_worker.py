@@ -14,7 +14,7 @@ from typing import Any
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
 from tuner.devices import Device
-from tuner.devices.program import build
+from tuner.devices.built import build
 from tuner.errors import TunerError
 from tuner.space.instance import Instance
 from tuner.space.model import Space

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.devices import forkable_packages
-from tuner.devices.program import Built, build
+from tuner.devices.built import Built, build
 from tuner.errors import GeometryError, LaunchError, ResourceError, SpaceError, TrialError, WorkerDied
 from tuner.judging.verdict import Refusal
 from tuner.measure.process.compile_workers import CompileWorkers, task_of

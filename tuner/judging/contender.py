@@ -24,7 +24,7 @@ from tuner.measure.process.channel import Process
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
-    from tuner.devices.program import Built
+    from tuner.devices.built import Built
 
 RUNNER = "tuner.judging.runner"
 START_SECONDS = 120.0  # for a process to open its device, and to load a build, which some drivers compile then

@@ -12,7 +12,7 @@ from tuner.judging.sanitizer import NOT_ASKED
 from tuner.judging.verdict import ACCEPTED, REFUSED, CandidateVerdict, Errors, JudgedTimes, Reason, Refusal
 
 if TYPE_CHECKING:
-    from tuner.devices.program import Built
+    from tuner.devices.built import Built
     from tuner.judging.contender import CandidateProcess
     from tuner.space.config import Config
     from tuner.space.model import Space

@@ -21,7 +21,7 @@ from tuner.judging.verdict import Refusal
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
-    from tuner.devices.program import Built
+    from tuner.devices.built import Built
 
 PROGRAM, TOOLS = "compute-sanitizer", ("memcheck", "racecheck")
 FOUND = 86  # its exit status if it finds an error

@@ -13,7 +13,8 @@ from tuner import devices
 from tuner.catalog import catalog, kernel_names
 from tuner.devices import Build, Device, forking
 from tuner.devices.arguments import ArraySpec, check_count
-from tuner.devices.program import Program, build
+from tuner.devices.built import build
+from tuner.devices.program import Program
 from tuner.devices.views import Views
 from tuner.devices.work import Encoded, Work
 from tuner.errors import ArgumentError, MisalignedArray, RequestError

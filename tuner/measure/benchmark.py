@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tuner.devices import Device
+from tuner.devices.built import Built, build
 from tuner.devices.forking import Kept
-from tuner.devices.program import Built, Program, build
+from tuner.devices.program import Program
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure.anchors import Anchors
 from tuner.measure.contest import Contest

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from tuner.devices.program import Built, Program
+from tuner.devices.built import Built
+from tuner.devices.program import Program
 from tuner.errors import TrialError
 from tuner.measure.contestants import Instruments
 from tuner.measure.method import STANDARD, Method

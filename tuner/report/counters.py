@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import devices, paths
-from tuner.devices.program import Program, build
+from tuner.devices.built import build
+from tuner.devices.program import Program
 from tuner.errors import RequestError
 from tuner.measure import turns
 from tuner.measure.workbench import Workbench

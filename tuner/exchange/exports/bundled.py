@@ -13,7 +13,7 @@ import numpy as np
 from tuner import devices
 from tuner.classes import dataclass
 from tuner.devices.builds.build import Build
-from tuner.devices.program import Built, build
+from tuner.devices.built import Built, build
 from tuner.errors import RequestError, TrialError
 from tuner.exchange.exports.names import identifier
 from tuner.exchange.exports.target import Target

@@ -16,8 +16,8 @@ from tuner import devices, paths
 from tuner.devices.builds.build import Build
 from tuner.devices.builds.bundles import binary_json
 from tuner.devices.builds.compiler import Compiler
+from tuner.devices.built import build
 from tuner.devices.conditions import Conditions
-from tuner.devices.program import build
 from tuner.errors import RequestError, TrialError
 from tuner.exchange.exports.request import Export, ExportRequest
 from tuner.exchange.exports.target import TargetDevice, stored_devices

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.devices.base import GUARD
-from tuner.devices.program import Program, build
+from tuner.devices.built import build
+from tuner.devices.program import Program
 from tuner.errors import DeviceError, WrongResult
 from tuner.measure.answers.placing import Formula
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER

@@ -17,7 +17,8 @@ from typing import Any
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.builds.allowance import Allowance
-from tuner.devices.program import Built, Program, build
+from tuner.devices.built import Built, build
+from tuner.devices.program import Program
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.images import Images
 from tuner.measure.process import replies
