@@ -43,8 +43,8 @@ for number in range(2):
         answer=[2 * x, None, None], restrictions=["unroll > number".replace("number", str(number)), small],
     )
 results, env = kernel_tuner.tune_kernel(
-    "add", "add.cl", lambda p: 100, [arguments[0], x, x, numpy.int32(100)], {{"block_size_x": [32]}}, verify=small,
-    restrictions=[small, lambda p: True, small],
+    "add", "add.cl", lambda p: 100, [arguments[0], x, x, numpy.int32(100)], {{"block_size_x": [32], "pad": [0, 1]}},
+    verify=small, restrictions=[small, lambda p: True, small],
 )
 best = min(results, key=lambda row: row["time"])
 raise SystemExit("a script goes no further than its results")
@@ -65,14 +65,15 @@ def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, 
     assert done.status == 0, done.err
     assert re.search(rf"runs {script}, until it ends or uses results.*\ntuning True\n", done.err)
     files = {Path(each["file"]).name: each["questions"] for each in json.loads(done.out)["files"]}
-    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 5}
+    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 6}
     text = (tmp_path / "spaces" / "add.yaml").read_text()
     assert "source: ../add.cl\n" in text, "which can be moved together"
     assert text.count("role: in\n") == 2, "constant memory is only read"
     assert "restrictions:  # ? small() of script.py:9 restricts configurations" in text
     asked = [line.split()[-10] for line in text.splitlines() if "restricts configurations" in line]
     assert asked == ["small()", "<lambda>", "small()"], "in the order of the script"
-    assert "add.yaml: 5 open questions" in tune("validate", tmp_path / "spaces" / "add.yaml").err
+    assert "add.yaml: 6 open questions" in tune("validate", tmp_path / "spaces" / "add.yaml").err
+    assert "parameters:  # ? pad: neither add.cl nor an expression uses it" in text
     assert "# ? problem_size is <lambda>" in text
     assert "# ? small() of script.py:9 judges outputs" in text
 

@@ -19,7 +19,11 @@ from tuner.door.calls.call import Call
 from tuner.errors import RequestError
 from tuner.quoting import innermost, shown
 from tuner.space.expressions.function_names import origin
+from tuner.space.model import Space
 from tuner.space.python import written_files
+from tuner.space.sources import source_text
+from tuner.space.sources.checks import macros as macro_checks
+from tuner.space.sources.includes import without_comments
 
 SIGNATURE = inspect.signature(kernel_tuner.tune_kernel)
 
@@ -100,7 +104,7 @@ class ScriptRecording:
         except RequestError:
             shutil.rmtree(arrays)
             raise
-        asked = [*_questions(given, listed, call)]
+        asked = [*_questions(given, listed, call), *_unread(made.model)]
         for key, question in asked:
             text = _with(text, key, question)
         file.write_text(text, encoding="utf-8")
@@ -147,6 +151,13 @@ def _questions(given: dict[str, Any], restrictions: Sequence[Any], call: Call) -
     for name, value in (("problem_size", call.problem_size), *divisors):
         if callable(value):
             yield "grid", f"{name} is {origin(value)}; write the blocks as expressions of sizes and parameters"
+
+
+def _unread(space: Space) -> Iterator[tuple[str, str]]:
+    """The parameters that nothing reads, which a space file may not have."""
+    code = "\n".join(without_comments(source_text.device(space, path)) for path in space.sources)
+    for where, message in macro_checks.unused(space, code):
+        yield "parameters", f"{where[-1]}: {message}"
 
 
 def _with(text: str, key: str, question: str) -> str:

@@ -29,9 +29,32 @@ ALIKE = 0.7  # from this difflib ratio on, a name may be a misspelling of anothe
 def faults(space: Space, codes: Mapping[Path, str]) -> Iterator[MacroFault]:
     """The faults of macros. `codes` are the sources without comments."""
     yield from _replaced_variables(space)
-    yield from _unused(space, "\n".join(codes.values()))
+    yield from unused(space, "\n".join(codes.values()))
     for path, code in codes.items():
         yield from _defined(space, path, code)
+
+
+def unused(space: Space, code: str) -> Iterator[MacroFault]:
+    """Types and parameters with several values that nothing reads."""
+    if "##" in code or re.search(r"^\s*#\s*include\s+\w", code, re.MULTILINE):
+        return  # names may be pasted together, or be in a file that a macro names
+    words, defined = Counter(re.findall(r"\w+", code)), Counter(_constants(space))
+    used = {name for name, count in words.items() if count > defined[name]} | used_by_space(space)
+    op = space.operation
+    for name, allowed in op.types.items():
+        if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
+            message = (
+                f"neither {files(space)} nor an argument uses it, so its {len(allowed)} types make no difference; "
+                "use it as a macro, or remove it"
+            )
+            yield ("operation", "types", name), message
+    for name, values in space.parameters.items():
+        if name not in used and len(values) > 1:
+            message = (
+                f"neither {files(space)} nor an expression uses it, so its {len(values)} values make no "
+                f"difference; {_suggestion(space, name, code)}use it as a macro, or remove it"
+            )
+            yield ("parameters", name), message
 
 
 def name_clashes(space: Space, position: int, prototype: Prototype) -> Iterator[MacroFault]:
@@ -85,29 +108,6 @@ def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
                 "does not compile; rename one of them, or remove the declaration"
             )
             yield (key(space, declared), declared), message
-
-
-def _unused(space: Space, code: str) -> Iterator[MacroFault]:
-    """Types and parameters with several values that nothing reads."""
-    if "##" in code or re.search(r"^\s*#\s*include\s+\w", code, re.MULTILINE):
-        return  # names may be pasted together, or be in a file that a macro names
-    words, defined = Counter(re.findall(r"\w+", code)), Counter(_constants(space))
-    used = {name for name, count in words.items() if count > defined[name]} | used_by_space(space)
-    op = space.operation
-    for name, allowed in op.types.items():
-        if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
-            message = (
-                f"neither {files(space)} nor an argument uses it, so its {len(allowed)} types make no difference; "
-                "use it as a macro, or remove it"
-            )
-            yield ("operation", "types", name), message
-    for name, values in space.parameters.items():
-        if name not in used and len(values) > 1:
-            message = (
-                f"neither {files(space)} nor an expression uses it, so its {len(values)} values make no "
-                f"difference; {_suggestion(space, name, code)}use it as a macro, or remove it"
-            )
-            yield ("parameters", name), message
 
 
 def _constants(space: Space) -> Iterator[str]:
