@@ -29,7 +29,8 @@ from tuner.space import parsing
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store import rejected
-from tuner.store.lookup import Candidate, Query, chip, normalised
+from tuner.store.board_names import chip, normalised
+from tuner.store.lookup import Candidate, Query
 from tuner.store.record import Record
 from tuner.store.store import Store
 

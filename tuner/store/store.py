@@ -220,7 +220,7 @@ class Store:
         """The best known configuration that is valid for the query's problem and device.
 
         Records are considered in this order: the device at this size; the device at the nearest size, by the distance
-        of logarithms; the architecture, first of boards with the same chip (`lookup.chip`); any other device.
+        of logarithms; the architecture, first of boards with the same chip (`board_names.chip`); any other device.
         Imported records, which were never verified, follow those of the architecture. Then come records tuned for
         energy or with cold caches, and last those of an earlier version of the kernel.
 

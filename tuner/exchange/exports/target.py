@@ -20,7 +20,8 @@ from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
 from tuner.store import time_tables
-from tuner.store.lookup import MATCHES, Candidate, Query, chip, names_vendor, normalised
+from tuner.store.board_names import chip, names_vendor, normalised
+from tuner.store.lookup import MATCHES, Candidate, Query
 from tuner.store.store import Store
 
 CUBINS = next((kind for kind, backend in devices.BACKENDS.items() if backend.binaries == ".cubin"), "")  # of devices

@@ -11,7 +11,7 @@ from tuner.errors import RequestError
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.quoting import shown
 from tuner.store import time_tables
-from tuner.store.lookup import normalised
+from tuner.store.board_names import normalised
 from tuner.store.store import Store
 
 

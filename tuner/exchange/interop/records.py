@@ -20,7 +20,7 @@ from tuner.space.instance import checked
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
-from tuner.store.lookup import chip
+from tuner.store.board_names import chip
 from tuner.store.record import RUNNERS_UP, UNVERIFIED, Record
 from tuner.store.store import Store
 from tuner.tuning.recordings.recording import Entry, Recording

@@ -20,7 +20,7 @@ from tuner.exchange.sharing.memory import TakenFiles
 from tuner.quoting import quoted, shown
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
-from tuner.store.lookup import chip
+from tuner.store.board_names import chip
 from tuner.store.store import Store
 
 OTHERS = 4  # devices like those of this machine whose files are pulled, too: as many as a search uses
