@@ -17,7 +17,7 @@ from statistics import mean
 
 from tuner.search.budget import Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import Search
+from tuner.search.search import Search
 
 SPACES = {18_000: ((2, 4, 8, 16),) * 5 + ((16, 32, 64), (1, 2), (0, 1), (0, 1)), 1_000_000: ((1, 2, 3, 4),) * 10}
 

@@ -33,7 +33,8 @@ from tuner.exchange import replay
 from tuner.search.budget import Budget
 from tuner.search.experience import WARM, Experience
 from tuner.search.pool import Pool
-from tuner.search.strategies import Hints, Search
+from tuner.search.search import Search
+from tuner.search.strategies import Hints
 from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope

@@ -27,7 +27,7 @@ from tuner.children import child, fork_server, reaper
 MODULES = (
     "tuner.__main__", "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best", "tuner.cli.screen.logs",
     "tuner.cli.screen.progress", "tuner.tuning.driver", "tuner.tuning.exploration", "tuner.tuning.crew.crew",
-    "tuner.tuning.ledger.ledger", "tuner.search.listing", "tuner.search.strategies",
+    "tuner.tuning.ledger.ledger", "tuner.search.listing", "tuner.search.search",
     "tuner.store.store", "tuner.store.libraries", "tuner.devices.host.compiler", "tuner.devices.builds.equal_code",
     "tuner.families.family", "tuner.space.file.reader", "tuner.space.file.sample",
     "tuner.space.sources.checks.surplus_threads", "optuna", "optuna.storages.journal",

@@ -12,7 +12,8 @@ from tuner.search.budget import Budget
 from tuner.search.experience import WARM, Experience, in_turn, kendall
 from tuner.search.experienced_gp import PATIENCE
 from tuner.search.pool import Pool
-from tuner.search.strategies import Hints, Search
+from tuner.search.search import Search
+from tuner.search.strategies import Hints
 from tuner.space.config import Config, Value
 
 PARAMETERS: dict[str, Sequence[Value]] = {"x": list(range(1, 17)), "y": list(range(1, 17)), "way": ["a", "b", "c"]}

@@ -19,7 +19,7 @@ from tuner.search import enumeration
 from tuner.search.budget import Budget
 from tuner.search.listing import counted, listed
 from tuner.search.pool import Pool
-from tuner.search.strategies import Search
+from tuner.search.search import Search
 from tuner.space.config import Config, Value
 
 TEN: dict[str, tuple[Value, ...]] = dict.fromkeys("abcdefghij", tuple(range(10)))  # 10^10 combinations

@@ -19,7 +19,8 @@ from tuner.errors import RequestError
 from tuner.search import foreign, optuna_strategies, strategies
 from tuner.search.budget import Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import STRATEGIES, Hints, Search
+from tuner.search.search import Search
+from tuner.search.strategies import STRATEGIES, Hints
 from tuner.space.config import Config, Value
 
 
@@ -165,12 +166,12 @@ def test_what_precedes_the_first_question_counts_up_to_three_quarters_of_the_tim
 ) -> None:
     now = time.monotonic()
     with Search("random", Pool(PARAMETERS, VALID), Budget(seconds=10), began=now - earlier) as search:
-        monkeypatch.setattr(strategies.time, "monotonic", lambda: now)
+        monkeypatch.setattr(time, "monotonic", lambda: now)
         assert search.left == pytest.approx(left)
         assert search.ask() is not None
-        monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left - 0.1)
+        monkeypatch.setattr(time, "monotonic", lambda: now + left - 0.1)
         assert (search.is_late(), search.seconds_left()) == (False, pytest.approx(0.1))
-        monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left + 0.1)
+        monkeypatch.setattr(time, "monotonic", lambda: now + left + 0.1)
         assert (search.is_late(), search.seconds_left()) == (True, 0)
         assert search.deadline == pytest.approx(now + left)
 

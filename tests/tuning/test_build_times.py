@@ -9,7 +9,7 @@ import random
 from tuner.measure.process.build_times import BuildTimes
 from tuner.search.budget import Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import Search
+from tuner.search.search import Search
 from tuner.space.config import Config
 
 PARAMETERS = {"layout": ["row", "column"], "x": [1, 2, 4], "y": [1, 2, 4], "vector": [1, 2, 4, 8]}

@@ -7,7 +7,7 @@ import pytest
 
 from tuner.measure.results import Outcome
 from tuner.search.pool import Pool
-from tuner.search.strategies import Search
+from tuner.search.search import Search
 from tuner.space.argument import Argument
 from tuner.tuning.crew.futility import Futility
 from tuner.tuning.ledger.trial import Trial

@@ -21,7 +21,8 @@ from tuner.measure.timing.clock import StageWatch
 from tuner.search.budget import Budget
 from tuner.search.experience import Experience
 from tuner.search.pool import Pool
-from tuner.search.strategies import Hints, Search
+from tuner.search.search import Search
+from tuner.search.strategies import Hints
 from tuner.space import identity
 from tuner.space.config import Config
 from tuner.space.model import Space

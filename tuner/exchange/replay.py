@@ -12,7 +12,8 @@ from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.experience import Experience
 from tuner.search.pool import Pool
-from tuner.search.strategies import Hints, Search
+from tuner.search.search import Search
+from tuner.search.strategies import Hints
 from tuner.space.config import MAX_VALUES
 from tuner.space.expressions.arithmetic import MAX_NUMBER
 from tuner.tuning.recordings.recording import Recording, Row

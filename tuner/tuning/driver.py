@@ -26,7 +26,7 @@ from tuner.store.store import Store
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.exploration import Exploration, Progress, explored
 from tuner.tuning.finals import accusation, summary
-from tuner.tuning.finals.selection import Plan, Selection, select
+from tuner.tuning.finals.selection import FinalsPlan, Selection, select
 from tuner.tuning.finals.summary import Failures, Point, Summary
 from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.recordings import logs
@@ -109,7 +109,7 @@ def _selected(
     search: Exploration, request: TuningRequest, progress: Progress, configs: Sequence[Config] | None
 ) -> Selection:
     """The finals of a search, or of given `configs`."""
-    plan = Plan(
+    plan = FinalsPlan(
         among=None if configs is None else Pool.of(search.crew.lead.task.space.parameters, configs),
         others=None if configs is None else search.pool,
         sustained=SECONDS if request.sustained else None,

@@ -21,7 +21,8 @@ from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.listing import listed
 from tuner.search.pool import Pool
-from tuner.search.strategies import Hints, Search
+from tuner.search.search import Search
+from tuner.search.strategies import Hints
 from tuner.space import identity, snapshot
 from tuner.space.config import Config
 from tuner.space.model import Space

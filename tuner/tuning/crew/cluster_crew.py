@@ -27,7 +27,7 @@ from tuner.tuning.crew.engine import Refused, StationLine
 if TYPE_CHECKING:
     from tuner.measure.process.task import Task
     from tuner.measure.results import Outcome
-    from tuner.search.strategies import Search
+    from tuner.search.search import Search
     from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.tuning.crew.run import TrialListener

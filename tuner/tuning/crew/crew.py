@@ -23,7 +23,7 @@ from tuner.tuning.ledger.trial import RESUME
 
 if TYPE_CHECKING:
     from tuner.measure.results import Outcome
-    from tuner.search.strategies import Search
+    from tuner.search.search import Search
     from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.tuning.ledger.ledger import Ledger

@@ -14,7 +14,7 @@ from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
     from tuner.measure.process.compile_pool import CompilePool
-    from tuner.search.strategies import Search
+    from tuner.search.search import Search
     from tuner.tuning.ledger.ledger import Ledger
 
 LOOK_AHEAD = 256  # likely configurations that the compile pool may build ahead

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tuner.measure.process.compile_pool import CompilePool
     from tuner.measure.process.supervisor import Supervisor
     from tuner.measure.process.task import Task
-    from tuner.search.strategies import Search
+    from tuner.search.search import Search
     from tuner.tuning.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)

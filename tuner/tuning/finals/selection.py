@@ -57,7 +57,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FinalsPlan:
     """How the finals are held.
 
     If `among` is given, only its configurations can be finalists. If not, `quick` finals leave out what was RACE times
@@ -82,7 +82,7 @@ class Plan:
 
 
 def select(
-    worker: Supervisor, ledger: Ledger, announce: Callable[[int], None], noted: Callable[[str], None], plan: Plan
+    worker: Supervisor, ledger: Ledger, announce: Callable[[int], None], noted: Callable[[str], None], plan: FinalsPlan
 ) -> Selection:
     """Measure the best trials again, interleaved with the space's default and the vendor library, and choose the best.
 
@@ -109,7 +109,7 @@ def select(
 class _Selecting:
     """The rounds of the finals, until one of them ends with a winner."""
 
-    def __init__(self, worker: Supervisor, ledger: Ledger, noted: Callable[[str], None], plan: Plan) -> None:
+    def __init__(self, worker: Supervisor, ledger: Ledger, noted: Callable[[str], None], plan: FinalsPlan) -> None:
         self._worker, self._noted, self._plan = worker, noted, plan
         self._objectives = worker.task.method.objectives
         self._final_round = FinalRound(worker, ledger, noted, plan.sustained, plan.quick, plan.until)
