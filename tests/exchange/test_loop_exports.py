@@ -22,7 +22,7 @@ ADVANCE = "for (int i = 0; i < 100; i++) (*(float **)p[0])[i] = (*(float **)p[1]
 SETTLE = """
     static int passes;
     if (!strcmp(name, "begin")) passes = 0;
-    if (!strcmp(name, "settle")) **(int **)p[3] = ++passes < PASSES;
+    if (!strcmp(name, "settle")) **(char **)p[3] = ++passes < PASSES;
 """
 
 

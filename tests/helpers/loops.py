@@ -137,7 +137,7 @@ KERNEL void visit(GLOBAL int *cost, GLOBAL int *frontier, GLOBAL int *found, GLO
         }
     }
 }
-KERNEL void settle(GLOBAL int *cost, GLOBAL int *frontier, GLOBAL int *found, GLOBAL int *going, int n) {
+KERNEL void settle(GLOBAL int *cost, GLOBAL int *frontier, GLOBAL int *found, GLOBAL char *going, int n) {
     for (int i = THREAD; i < n; i += THREADS) {
         if (found[i] > 0 && cost[i] < 0) {
             cost[i] = found[i];
@@ -156,7 +156,7 @@ operation:
     - {name: edges, dtype: int32, shape: [2 * n], role: in, fill: {integers: [0, n - 1]}}
     - {name: frontier, dtype: int32, shape: [n], role: scratch}
     - {name: found, dtype: int32, shape: [n], role: scratch, zeroed: each}
-    - {name: going, dtype: int32, shape: [1], role: scratch}
+    - {name: going, dtype: int8, shape: [1], role: scratch}
     - {name: n, dtype: int32}
   reference: {python: "bfs.py:costs"}
 source: bfs.cu

@@ -16,7 +16,7 @@ from tuner.space.sources.rendering import Version
 
 REPEAT = "repeat: {k: {powers_of_two: [2, n]}, j: {halving: [k // 2, 1]}}"
 STEP = '{kernel: exchange, grid: ["ceil_div(n, threads)"], block: [threads]}'
-FLAG = "{name: going, dtype: int32, shape: [1], role: scratch}"
+FLAG = "{name: going, dtype: int8, shape: [1], role: scratch}"
 # name of the fault: (the file, a place in it, what becomes of it, what the message says after the file's name and `:`)
 FAULTS = {
     "a keyword": (
@@ -120,6 +120,12 @@ FAULTS = {
         BFS_SPACE,
         FLAG,
         FLAG.replace("scratch", "inout"),
+        "16: steps.1.while: going: the flag is {name: going",
+    ),
+    "a flag of no whole number": (
+        BFS_SPACE,
+        FLAG,
+        FLAG.replace("int8", "float32"),
         "16: steps.1.while: going: the flag is {name: going",
     ),
     "a flag that nobody has": (

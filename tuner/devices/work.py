@@ -129,7 +129,8 @@ class Move:
 
 @dataclass(frozen=True)
 class While:
-    """An action: passes, before each of which the int32 at position `flag` is set to 0, until one leaves it 0.
+    """An action: passes, before each of which the `nbytes` bytes of the argument at position `flag` are set to 0, until
+    one leaves them 0.
 
     The passes are those of `passes` in turn. An odd number of passes is followed by `moves`. If the flag is not 0 after
     `most` passes, the launch fails. The host reads the flag after each pass, so the action waits for its stream.
@@ -137,6 +138,7 @@ class While:
 
     name: str  # of the flag
     flag: int
+    nbytes: int
     passes: tuple[Series, ...]
     most: int
     moves: tuple[Move, ...]
@@ -256,7 +258,8 @@ def scheduled(
         passes = tuple(map(series, stretch.passes))
         moves = tuple(Move(positions[to], positions[source], nbytes(to)) for to, source in stretch.copies)
         if stretch.flag:
-            actions.append(While(stretch.flag, positions[stretch.flag], passes, stretch.most, moves))
+            flag = positions[stretch.flag], nbytes(stretch.flag)
+            actions.append(While(stretch.flag, *flag, passes, stretch.most, moves))
         else:
             actions += [*passes, *moves]
     return actions

@@ -285,7 +285,8 @@ class Launch:
     def _while(self, action: While) -> Callable[[], int]:
         """A call that launches passes until they leave the flag 0, for which it waits after each. Raises LaunchError
         after too many passes, and if a graph captures the stream."""
-        cuda, nbytes, capturing, value = library(), ctypes.c_size_t(4), ctypes.c_int(), ctypes.c_int32()
+        cuda, nbytes, capturing = library(), ctypes.c_size_t(action.nbytes), ctypes.c_int()
+        value = (ctypes.c_char * action.nbytes)()
         passes = [self._series(series) for series in action.passes]
         moves = [self._action(move) for move in action.moves]
         flag = ctypes.c_uint64.from_address(self._addresses[action.flag])
@@ -295,7 +296,7 @@ class Launch:
             _succeed(passes[number]())
             _succeed(cuda.cuMemcpyDtoHAsync_v2(ctypes.byref(value), flag, nbytes, self.stream))
             _succeed(cuda.cuStreamSynchronize(self.stream))
-            return bool(value.value)
+            return any(value.raw)
 
         def enqueue() -> int:
             if status := cuda.cuStreamIsCapturing(self.stream, ctypes.byref(capturing)):

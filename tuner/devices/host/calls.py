@@ -104,12 +104,12 @@ def _prepared_while(action: While) -> Callable[[Sequence[Any]], Callable[[], Non
 
     def bound(values: Sequence[Any]) -> Callable[[], None]:
         starts, moving = [each(values) for each in passes], [each(values) for each in moves]
-        number = ctypes.c_int32.from_address(values[action.flag].value)
+        flag = (ctypes.c_char * action.nbytes).from_address(values[action.flag].value)
 
         def start(which: int) -> bool:
-            number.value = 0
+            ctypes.memset(flag, 0, action.nbytes)
             starts[which]()
-            return bool(number.value)
+            return any(flag.raw)
 
         def move() -> None:
             for each in moving:

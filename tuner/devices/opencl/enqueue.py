@@ -114,18 +114,18 @@ class Enqueue:
     def _while(self, action: While) -> Action:
         passes = [self._series(series) for series in action.passes]
         moves = [self._action(move) for move in action.moves]
-        zero, flag = np.array(0, np.int32), np.empty(1, np.int32)
+        zero, flag = np.array(0, np.uint8), np.empty(action.nbytes, np.uint8)
 
         def enqueue(queue: cl.CommandQueue) -> cl.Event:
             last: list[cl.Event] = []
 
             def start(number: int) -> bool:
-                first = cl.enqueue_fill_buffer(queue, self._handles[action.flag], zero, 0, zero.nbytes)
+                first = cl.enqueue_fill_buffer(queue, self._handles[action.flag], zero, 0, flag.nbytes)
                 if not last:
                     self._note(first)
                 passes[number](queue)
                 last.append(cl.enqueue_copy(queue, flag, self._handles[action.flag]))  # waits
-                return bool(flag[0])
+                return bool(flag.any())
 
             action.run(start, lambda: last.extend(move(queue) for move in moves))
             return last[-1]

@@ -343,19 +343,21 @@ static void launch_all(const struct program *program, const unsigned *order, siz
 
 /* Launches the passes of a stretch until one leaves its flag 0, for which it waits after each. Returns their number. */
 static unsigned launch_passes(const struct program *program, const struct tuned_stretch *stretch) {
-    int going = 1;
+    unsigned long long going = 1; /* as wide as any flag */
+    size_t bytes = program->build->arguments[stretch->flag].bytes;
     unsigned pass = 0;
     while (going) {
         if (pass == stretch->most) {
             fail(program->build->arguments[stretch->flag].name, "it is not 0 after the most passes that are allowed");
         }
-        CHECK(MemsetD8Async(program->arrays[stretch->flag], 0, sizeof going, NULL));
+        CHECK(MemsetD8Async(program->arrays[stretch->flag], 0, bytes, NULL));
         if (pass % 2 == 1 && stretch->second != NULL) {
             launch_all(program, stretch->second, stretch->second_count);
         } else {
             launch_all(program, stretch->order, stretch->order_count);
         }
-        CHECK(MemcpyDtoH_v2(&going, program->arrays[stretch->flag], sizeof going));
+        going = 0;
+        CHECK(MemcpyDtoH_v2(&going, program->arrays[stretch->flag], bytes));
         pass++;
     }
     return pass;

@@ -61,7 +61,7 @@ def _explained(instance: Instance, schedule: Unrolled, prefix: str) -> Sequence[
         lines.append("At the end of a stretch, COPIES(COPY) calls COPY(to, from) for arrays that are copied.")
     if any(stretch.flag for stretch in schedule.stretches):
         lines += [
-            "A stretch with a FLAG, an int32, is a pass: set the flag to 0 before each, and launch another while it is",
+            "A stretch with a FLAG is a pass: set the flag to 0 before each, and launch another while it is",
             "not 0 afterwards, at most MOST. Every second one is SECOND_LAUNCHES, if that is defined. COPIES follow an",
             "odd number of passes.",
         ]

@@ -24,7 +24,7 @@ struct tuned_launch {
 };
 
 /* Launches of a build one after the other, as indices into its launches: those of `order`. If `flag` is an argument,
- * not -1, this is one pass of several: the int32 of that argument is set to 0 before each pass, and is read after it.
+ * not -1, this is one pass of several: that argument is set to 0 before each pass, and is read after it.
  * There is another pass if it is not 0, at most `most` of them; every second one launches `second`, if that is not
  * NULL. `copies`: pairs of arguments, each an array to write and one to read, which are copied at the end; if there is
  * a flag, only after an odd number of passes. */

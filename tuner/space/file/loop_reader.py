@@ -9,6 +9,7 @@ from tuner.quoting import quoted, shown
 from tuner.space import structs
 from tuner.space.argument import Argument
 from tuner.space.computation import Operation
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file.schema import MAX_STEPS, GeometryModel, SpaceModel, StepModel
 from tuner.space.file.yamlfile import Document, Where
@@ -137,12 +138,12 @@ class LoopReader:
 
     def _check_flag(self, where: Where, name: str, loop: Where) -> None:
         flag = self._known(where, name)
-        form = (flag.role, flag.dtype, [extent.text for extent in flag.shape or ()], flag.zeroed, flag.kind)
-        if form != ("scratch", "int32", ["1"], "never", None):
+        form = (flag.role, [extent.text for extent in flag.shape or ()], flag.zeroed, flag.kind)
+        if form != ("scratch", ["1"], "never", None) or not (flag.dtype in DTYPES and DTYPES[flag.dtype].is_exact):
             raise self.document.error(
                 where,
-                f"{name}: the flag is {{name: {name}, dtype: int32, shape: [1], role: scratch}}, without `zeroed:`: it "
-                "is set to 0 before each pass",
+                f"{name}: the flag is {{name: {name}, dtype: int32, shape: [1], role: scratch}}, or of another type of "
+                "integers, or bool, without `zeroed:`: it is set to 0 before each pass",
             )
         steps = [written for written in self.written if written.where[: len(loop)] == loop]
         takers = {name, *(a.name for a in self._operation.arguments if name in a.reaches)}
