@@ -148,6 +148,10 @@ def test_records_of_another_machine_are_found_wherever_the_project_lies(
     assert match(tune, here / "tuning/blur.yaml") == ("vision/blur", "default", False)
     assert tune("merge", tmp_path / "results").status == 0
     assert match(tune, here / "tuning/blur.yaml") == ("vision/blur", "exact", False)
+    sent = scaled(tmp_path / "sent", "blur")  # without the project's file
+    assert match(tune, sent) == ("sent/blur", "exact", False)
+    scaled(tmp_path / "sent", "blur", factor=5)
+    assert match(tune, sent) == ("sent/blur", "default", False), "the records are of other code"
     monkeypatch.setenv("TUNER_SPACES", str(there / "tuning"))
     monkeypatch.chdir(here)
     assert match(tune, "blur") == ("vision/blur", "exact", False), "its own file, not the other copy's"

@@ -106,6 +106,18 @@ def other_names(space: Space) -> list[str]:
     return [name for name in dict.fromkeys(found) if name != space.name]
 
 
+def names_elsewhere(space: Space, results: Path) -> list[str]:
+    """Names in the folder `results` of files that are called like the space's and are unknown on this machine.
+
+    Records that were merged have them, if the file's folder has another name on the machine that tuned it.
+    """
+    if _own_file(space) is None:
+        return []
+    found = [f"{file.parent.name}/{file.stem}" for file in results.glob(f"*/{space.name.rpartition('/')[2]}.jsonl")]
+    here = {name for known, name in known_files.read().items() if os.path.isfile(known)}
+    return sorted(name for name in found if name not in here and name != space.name and not _ships(name))
+
+
 def former_name(space: Space) -> str | None:
     """The name that earlier versions used: folder and stem. None for shipped files, or if another file has it."""
     file = _own_file(space)

@@ -87,17 +87,22 @@ class Store:
 
         Without `folder`, the store that the space's project names for commands is read, too: after the user's.
 
-        Other names are those that a user's file had on other machines or in earlier versions of tuner, and `names`. A
-        record under another name belongs to this kernel if its code is the same. A record of different code belongs to
-        it only under the name that earlier versions of tuner gave to the file, if no other kernel has that name.
+        Other names are those that a user's file had on other machines, may have on machines whose records were merged,
+        or had in earlier versions of tuner, and `names`. A record under another name belongs to this kernel if its code
+        is the same. A record of different code belongs to it only under the name that earlier versions of tuner gave to
+        the file, if no other kernel has that name.
         """
         more_names = (*names, *kernel_names.other_names(space))
-        names = [name for name in dict.fromkeys(more_names) if name != space.name]
+        names = [name for name in more_names if name != space.name]
+
+        def held(root: Path) -> list[str]:
+            others = dict.fromkeys([*names, *kernel_names.names_elsewhere(space, root)])
+            return [name for name in others if os.path.isfile(f"{root}/{name}.jsonl")]
+
         results = kernel_names.wheel_results(space) or (None if folder else kernel_names.project_results(space))
         user = folder or paths.user_results()
         more: list[Place] = []
-        present = [name for name in names if os.path.isfile(f"{user}/{name}.jsonl")]
-        if present:
+        if present := held(user):
             version, former = Version.of(space), kernel_names.former_name(space)
             for name in present:
                 path = user / f"{name}.jsonl"
@@ -106,9 +111,8 @@ class Store:
                     more.append(Place(path, name, lambda record: not record.is_of(version)))
         if results is not None:
             more.append(Place(results / f"{space.name}.jsonl", space.name))
-            others = [(name, path) for name in names if os.path.isfile(path := results / f"{name}.jsonl")]
             code = functools.cache(lambda: Version.of(space))
-            more += [Place(path, name, lambda record: record.is_of(code())) for name, path in others]
+            more += [Place(results / f"{name}.jsonl", name, lambda r: r.is_of(code())) for name in held(results)]
         return Store(space.name, folder, more)
 
     def check_writable(self) -> None:
