@@ -7,11 +7,10 @@ for `a` = 1e-8.
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import SpaceError, TunerError
-from tuner.measure.verify import input_sets, other_options
+from tuner.measure.verify import formula_parts, input_sets, other_options
 from tuner.measure.verify.mutants import Mutant, judged, outputs
-from tuner.quoting import shown
-from tuner.space import expressions, operation
+from tuner.space import operation
 from tuner.space.chosen_types import dtype
-from tuner.space.expressions.evaluator import names_in
 from tuner.space.instance import nominal
 from tuner.space.values.elements import Held
 from tuner.space.values.forms import ExpressionReference, NoReference, PythonReference
@@ -33,9 +30,9 @@ if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.measure.answers.referee import Referee
     from tuner.measure.bound import Bound
+    from tuner.measure.verify.formula_parts import FormulaPart
     from tuner.measure.verify.input_sets import InputSet
     from tuner.space.argument import Argument
-    from tuner.space.expressions import Expression
     from tuner.space.scope import Scope
     from tuner.space.values.elements import Elements
 
@@ -139,11 +136,11 @@ class _Examination:
         arrays = {argument.name for argument in self._op.arrays}
         for output, formula in formulas.items():
             hidden = set[int]()  # the nodes within parts that are not seen
-            for part, node, old, kept in _simpler(formula, arrays):
-                if id(node) not in hidden:
-                    self._try(part, functools.partial(self._is_part_seen, output, formula, old, kept))
-                if part in self._sight.unseen:
-                    hidden.update(id(inner) for inner in ast.walk(node))
+            for part in formula_parts.of(formula, arrays):
+                if id(part.part) not in hidden:
+                    self._try(part.name, functools.partial(self._is_part_seen, output, part))
+                if part.name in self._sight.unseen:
+                    hidden.update(id(inner) for inner in ast.walk(part.part))
         if unseen := self._sight.unseen:
             it = "it" if len(unseen) == 1 else "them"
             self._sight.sentences.append(
@@ -201,15 +198,12 @@ class _Examination:
         changed = {argument.name: contents}
         return self._shows(self._scope, contents=changed) or self._shows_elsewhere(contents=changed)
 
-    def _is_part_seen(self, output: str, formula: Expression, old: ast.expr, kept: ast.expr) -> bool:
-        """Whether outputs show that the expression of an output has `kept` in place of `old`.
-
-        Raises ExpressionError if it is then too long: its text has other blanks than the user's.
-        """
+    def _is_part_seen(self, output: str, part: FormulaPart) -> bool:
+        """Whether outputs show that the formula of an output lacks a part. Raises as `FormulaPart.left_out_of` does."""
         self._watch()
         form = self._op.reference
         assert isinstance(form, ExpressionReference)
-        rest = expressions.parse_array(ast.unparse(copy.deepcopy(formula.tree, {id(old): kept})))
+        rest = part.left_out_of(form.outputs[output])
         reference = ExpressionReference({**form.outputs, output: rest})
         referee = self._referee.apart(reference)
         try:
@@ -269,59 +263,6 @@ class _Examination:
         """Raise _TooSlow if further answers would take too long."""
         if time.perf_counter() + self._seconds > self._deadline:
             raise _TooSlow
-
-
-def _simpler(expression: Expression, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, ast.expr, ast.expr]]:
-    """Parts that the expression may lack: the name of each, as in "term `a * x`", its node, and the node in whose place
-    another one is then.
-
-    The parts are terms and factors that name an array, divisors, bounds and absolute values. Branches that depend on a
-    condition are left as they are, because the other one may be computed.
-    """
-    conditions = [node for node in ast.walk(expression.tree) if isinstance(node, ast.IfExp)]
-    branches = [branch for node in conditions for branch in (node.body, node.orelse)]
-    conditional = {id(node) for branch in branches for node in ast.walk(branch)}
-    for old in ast.walk(expression.tree):
-        if isinstance(old, ast.expr) and id(old) not in conditional:
-            for name, part, kept in _parts(old, arrays):
-                yield name, part, old, kept
-
-
-def _parts(node: ast.AST, arrays: Set[str]) -> Iterator[tuple[str, ast.expr, ast.expr]]:
-    """What `node` may lack, by name and node, and what it then is."""
-    match node:
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            if not _is(left, ast.Add | ast.Sub) and _names(left, arrays):
-                kept = right if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), right)
-                yield f"term `{_text(left)}`", left, kept
-            if not _is(right, ast.Add | ast.Sub) and _names(right, arrays):
-                yield f"term `{_text(right)}`", right, left
-        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
-            if isinstance(node.op, ast.Mult) and not _is(left, ast.Mult | ast.Div) and _names(left, arrays):
-                yield f"factor `{_text(left)}`", left, right
-            if not _is(right, ast.Mult | ast.Div) and _names(right, arrays):
-                kind = "factor" if isinstance(node.op, ast.Mult) else "divisor"
-                yield f"{kind} `{_text(right)}`", right, left
-        case ast.Call(func=ast.Name(id="clip"), args=[value, low, _]):  # often, one of its bounds is there for safety
-            yield f"bounds of `{_text(node)}`", low, value
-        case ast.Call(func=ast.Name(id="maximum" | "minimum"), args=[value, other]):
-            yield f"`{_text(other)}` of `{_text(node)}`", other, value
-            yield f"`{_text(value)}` of `{_text(node)}`", value, other
-        case ast.Call(func=ast.Name(id="abs"), args=[value]):
-            yield f"`{_text(node)}`", node, value
-
-
-def _is(node: ast.expr, operators: Any) -> bool:
-    """Whether `node` is a sum or product itself, whose parts follow."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, operators)
-
-
-def _names(node: ast.expr, arrays: Set[str]) -> bool:
-    return not arrays.isdisjoint(names_in(node))
-
-
-def _text(node: ast.expr) -> str:
-    return shown(ast.unparse(node))
 
 
 class _TooSlow(Exception):
