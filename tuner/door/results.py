@@ -112,7 +112,7 @@ def environment(device: DeviceInfo, call: Call, objective: str, iterations: int)
 def _versions(device: DeviceInfo) -> dict[str, Any]:
     """What Kernel Tuner says about the device and its driver, by its names."""
     if device.kind == "opencl":
-        from tuner.devices.opencl.device import versions
+        from tuner.devices.opencl.platforms import versions
 
         return versions(int(device.id.partition(":")[2]))
     if device.kind == "cuda":

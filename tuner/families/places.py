@@ -60,9 +60,9 @@ def _host(array: Any) -> int:
 
 
 def _of_opencl(array: Any) -> str:
-    from tuner.devices.opencl import device
+    from tuner.devices.opencl import platforms
 
-    return f"opencl:{device.number_of(array.context)}"
+    return f"opencl:{platforms.number_of(array.context)}"
 
 
 def _first_gpu(array: Any) -> int:

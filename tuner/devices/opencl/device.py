@@ -5,7 +5,6 @@ With PoCL, a CPU is an OpenCL device too, so a laptop and CI can run the same ke
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overla
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.builds.build import Build
-from tuner.devices.opencl import BACKEND, arrays, images, processor_settings
+from tuner.devices.opencl import BACKEND, arrays, images, platforms, processor_settings
 from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
@@ -28,71 +27,18 @@ from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
 from tuner.space.step import Geometry
 
-POCL_LARGE_GRID = (
-    65_535  # work-items on an axis from which PoCL runs other code (3.1, `grid_width_specialization_limit`)
-)
+# Work-items on an axis from which PoCL runs other code (3.1, `grid_width_specialization_limit`).
+POCL_LARGE_GRID = 65_535
 
 if TYPE_CHECKING:
     from tuner.space.kinds.image import Texels
     from tuner.space.kinds.sampler import Sampler
 
 
-def _devices() -> list[cl.Device]:
-    try:
-        return [device for platform in cl.get_platforms() for device in platform.get_devices()]
-    except cl.Error:
-        return []
-
-
 def _type(device: cl.Device) -> str:
     """The type of a device: cpu, gpu or accelerator."""
     kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
     return next((name for kind, name in kinds.items() if device.type & kind), "accelerator")
-
-
-def count() -> int:
-    """The number of OpenCL devices of all platforms."""
-    return len(_devices())
-
-
-def start_apart() -> None:
-    """Start PoCL's threads, unless they have been started, each on a processor of its own.
-
-    Otherwise the system often wakes two of them up on one processor while another one is idle, where they stay for as
-    long as a short kernel takes.
-    """
-    with processor_settings.apart():
-        count()
-
-
-@functools.cache
-def _numbers() -> dict[cl.Device, int]:
-    return {device: number for number, device in enumerate(_devices())}
-
-
-def number_of(context: cl.Context) -> int:
-    """The number of the device of a context, or of its first device if it has several."""
-    return _numbers()[context.devices[0]]
-
-
-def number_in_platform(platform: int, number: int) -> int | None:
-    """The number here of a device that OpenCL numbers within its platform; None if there is none."""
-    platforms = cl.get_platforms()
-    if not (0 <= platform < len(platforms) and 0 <= number < len(platforms[platform].get_devices())):
-        return None
-    return _numbers().get(platforms[platform].get_devices()[number])
-
-
-def versions(number: int) -> dict[str, str]:
-    """What a device and its platform say of themselves, by the names of OpenCL's queries."""
-    device = _devices()[number]
-    return {
-        "platform_name": device.platform.name,
-        "platform_version": device.platform.version,
-        "device_version": device.version,
-        "opencl_c_version": device.opencl_c_version,
-        "driver_version": device.driver_version,
-    }
 
 
 class OpenCLDevice(Device):
@@ -103,7 +49,7 @@ class OpenCLDevice(Device):
 
     def __init__(self, number: int = 0) -> None:
         forking.use(self.kind)
-        devices = _devices()
+        devices = platforms.devices()
         if number >= len(devices):
             pocl = "PoCL runs on any CPU: apt-get install pocl-opencl-icd; it needs a home folder, or POCL_CACHE_DIR"
             hint = "see `tune devices`" if devices else pocl

@@ -18,7 +18,7 @@ def device_name(call: Call) -> str:
         return f"cuda:{call.device}"
     if not (call.device or call.platform):
         return "opencl:0"
-    from tuner.devices.opencl.device import number_in_platform
+    from tuner.devices.opencl.platforms import number_in_platform
 
     number = number_in_platform(call.platform, call.device)
     if number is None:
