@@ -14,6 +14,7 @@ from tuner.space.file.yamlfile import read
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 SHAPE = "a guess"
 ROLE = "in, out or inout?"
+DECIDED = "elements of x decide where it is written: does it keep others? then role: inout"
 
 
 def drafted(folder: Path, tune: Tune, code: str, name: str = "f.cu") -> dict[str, tuple[list[str | int], str, str]]:
@@ -40,7 +41,14 @@ ROLES = {
     "if (x[i]) bins[i] = 1; else if (n > 9) bins[i] = 2 * bins[i];": ("inout", ""),
     "if (x[i]) { bins[i] = 1; return; } bins[i] = bins[i] + 1;": ("inout", ""),
     "if (x[i]) bins[i] = 1; else bins[i] = 2; n = bins[i];": ("out", ""),
-    "if (x[i]) bins[i] = 1; n = bins[i];": ("out", ""),
+    "if (x[i]) bins[i] = 1; n = bins[i];": ("out", DECIDED),
+    "const int v = 2 * x[i]; if (n > 9) { if (v < 7) *bins = v; }": ("out", DECIDED),
+    "if (!x[i]) return; if (n > 9) bins[i] = 1; else bins[i] = 2;": ("out", DECIDED),
+    "for (int k = 0; k < 3; k++) { if (x[i + k] < 0) continue; bins[i + k] = 1; }": ("out", DECIDED),
+    "for (int k = 0; k < 3; k++) { if (x[i + k] < 0) break; n += k; } bins[i] = n;": ("out", ""),
+    "if (x[i]) bins[i] = 1; else { bins[i] = 2; int m = x[i] + 1; if (m) m = 0; }": ("out", ""),
+    "int k = i; int v = x[k]; if (k > 3) bins[k] = v;": ("out", ""),
+    "if (i < x[0]) bins[i] = x[i];": ("out", ""),
     "n = x[i];": ("in", ""),
     "swap(bins[i], bins[i + 1]);": ("out", ROLE),
     "other::put<int>(i, (bins[i].x));": ("out", ROLE),

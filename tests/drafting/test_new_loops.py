@@ -24,7 +24,7 @@ def uncommented(text: str) -> str:
     before, _, rest = text.partition("# The whole loop,")
     before = re.sub(r"^(kernel|grid|block):.*\n", "", before, flags=re.MULTILINE)
     for name, role in re.findall(r"(\w+) with role: (\w+)", rest):
-        before = re.sub(rf"(name: {name},.* role: )\w+", rf"\g<1>{role}", before)
+        before = re.sub(rf"(name: {name},.* role: )\w+(?:, fill: \w+)?", rf"\g<1>{role}", before)
     for line, name in re.findall(r"^# (    - \{name: (\w+),.*)$", rest, re.MULTILINE):
         before = re.sub(rf"^    - \{{name: {name},.*$", line, before, flags=re.MULTILINE)
     for name, number in re.findall(r"in `sizes:`, (\w+): ?(\d*)", rest):
@@ -165,7 +165,9 @@ void run(int *label, const int *next, int n, int *flag) {{
 }}
 """
     _, text = drafted(tmp_path, tune, code)
+    assert "name: changed, dtype: int32, shape: [1], role: inout, fill: zeros}\n" in text, "it may be left as it is"
     assert "#   - while: changed" in text
+    assert "changed with role: scratch and without its fill\n" in text
     compiled(tmp_path, tune, uncommented(text))
 
 

@@ -47,7 +47,7 @@ PROGRAMS = {
         f"{INDEX} if (i >= n) return; unsigned s[4]; const unsigned char own = cell[i]; if (own == WALL) return;"
         "for (int k = 0; k < 4; k++) { if (by[k] == i) continue; s[k] = i; }"
         "y[i] = cell[i + 1] != OPEN ? 0 : 1u << by[i]; }",
-        ["role: out}  # ? threads leave where cell says so: does it keep elements? then role: inout\n",
+        ["role: out}  # ? elements of cell decide where it is written: does it keep others? then role: inout\n",
          "# ? it is compared with WALL and OPEN: which values has it? such as fill: {choice: [0, 1]}\n",
          "# ? it is a shift count: which values may it have? such as fill: {integers: [0, 31]}\n"],
     ),

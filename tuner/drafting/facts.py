@@ -223,7 +223,9 @@ class Facts(KernelParameters):
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""
         if self.is_handed_on(parameter.name):
-            return "scratch", ["or does the caller need it? then role: out"]
+            decided = self._decided_by(parameter.name)
+            others = f"elements of {decided} decide where it is written: are the others 0? then zeroed: each"
+            return "scratch", ["or does the caller need it? then role: out", *[others] * bool(decided)]
         if parameter.is_const:
             return "in", []
         if parameter.name in self._temporary:
@@ -234,9 +236,10 @@ class Facts(KernelParameters):
             if found == ("out", []) and self._keeps_border(parameter.name):
                 self.with_borders.add(parameter.name)
                 found = "inout", []
-            inputs = [p.name for p in self.parameters if p.is_pointer and p.is_const]
-            if found == ("out", []) and (array := uses.leaves_by(inputs, self.body, parameter.name)):
-                found = "out", [f"threads leave where {array} says so: does it keep elements? then role: inout"]
+            if found == ("out", []) and (array := self._decided_by(parameter.name)):
+                is_read = any(self.roles_in(step).get(parameter.name, "out") != "out" for step in self.steps[1:])
+                keeps = f"elements of {array} decide where it is written: does it keep others? then role: inout"
+                found = ("inout", []) if is_read or self.launched.clears(parameter.name) else ("out", [keeps])
             self._known_roles[parameter.name] = found
         return self._known_roles[parameter.name]
 
@@ -244,6 +247,20 @@ class Facts(KernelParameters):
     def with_borders(self) -> set[str]:
         """The arrays that the kernels write except for a border, if they read nothing of them."""
         return set()
+
+    def names_of(self, array: str) -> set[str]:
+        """The names that the kernels have for an array."""
+        return {array}.union(*(indices.aliases.get(array, ()) for indices in self.shapes.indices))
+
+    def _decided_by(self, name: str) -> str:
+        """The array whose elements decide where another one is written, in all steps that write it and do not read it."""
+        arrays = [p.name for p in self.parameters if p.is_pointer and p.name != name]
+        if not arrays or self.choices.is_placed(name):
+            return ""  # another question says that atomics choose its elements
+        others = {each: array for array in arrays for each in self.names_of(array)}
+        writing = [step for step in self.steps if self.roles_in(step).get(name) == "out"]
+        found = [inference.decided_by(self.names_of(name), " ".join(step.body), others) for step in writing]
+        return found[0] if found and all(found) else ""
 
     def _keeps_border(self, name: str) -> bool:
         return borders.is_kept(name, self.body, [p.name for p in self.parameters if not p.is_pointer])

@@ -213,7 +213,8 @@ class Repeats:
                 yield f"in `sizes:`, {name}: {next(filter(str.isdecimal, numbers), '')}".rstrip()
         for flag in dict.fromkeys(self._names.get(loop.flag(), "") for _, found in self._items for loop in found):
             if flag:
-                yield f"in `arguments:`, {flag} with role: scratch"
+                cleared = " and without its fill" * self._facts.launched.clears(flag)
+                yield f"in `arguments:`, {flag} with role: scratch{cleared}"
         for pair in {pair: None for _, found in self._items for loop in found for pair in loop.swaps()}:
             arrays = [self._given.get(name, name) for name in pair]
             read = [name for name in arrays if any(of.get(name) == "in" for of in self._roles)]

@@ -53,7 +53,7 @@ class DraftedInputs:
     def _fill_of_copies(self, parameter: Parameter) -> tuple[str, list[str]] | None:
         """The `fill` or the question of an array whose elements are indices by way of a local variable, or of arrays of
         the kernels' own; else None."""
-        used = self._facts.choices.indexed_by_copies(self._names(parameter))
+        used = self._facts.choices.indexed_by_copies(self._facts.names_of(parameter.name))
         kind = DTYPES[parameter.dtype].kind if parameter.dtype else ""
         if used and kind == "real":
             return "", [_OF_INDICES]
@@ -73,13 +73,9 @@ class DraftedInputs:
         found = [self._told.numbered(extent) for extent in extents] if is_fixed else []
         return found if all(found) else []
 
-    def _names(self, parameter: Parameter) -> set[str]:
-        """The names that the kernels have for an array."""
-        return {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self._facts.shapes.indices))
-
     def asked(self, parameter: Parameter) -> list[str]:
         """Questions about the values of an input, from how the kernel uses them."""
-        names, body = self._names(parameter), self._facts.body
+        names, body = self._facts.names_of(parameter.name), self._facts.body
         kind = DTYPES[parameter.dtype or "float32"].kind
         if (kind != "boolean" and uses.is_condition(names, body)) or (kind == "real" and uses.is_compared(names, body)):
             return ["is it a mask? then fill: {choice: [0, 1]}"]

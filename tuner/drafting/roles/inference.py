@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
-from tuner.drafting.roles.assignments import is_read_unwritten
+from tuner.drafting.roles.assignments import decides, is_read_unwritten
 from tuner.drafting.roles.calls import Calls, argument_of
 
 INDEX = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
@@ -38,7 +39,7 @@ def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[
     body = re.sub(rf"\b__ldg \( (?:& )?{name} \+ ", f"( {name} [ 0 ] + ", body).replace("__ldg ( & ", "( ")  # it reads
     if (alias := re.search(_POINTER.format(name), body)) and len(re.findall(rf"(?<!\. )\b{name}\b", body)) == 1:
         return role(alias[1], f"{body[: alias.start()]}; {body[alias.end() :]}", calls, depth)
-    element, word = rf"(?:(?<!\. )\b{name} {INDEX}|\* {name}) ", rf"(?<!\. )\b{name}\b"
+    element, word = _element(name), rf"(?<!\. )\b{name}\b"
     adds = rf"{element}{_PARTS}(?:{_COMPOUND}|{_STEP_BEHIND})|{_STEP_AHEAD}{element}"
     if re.search(rf"{adds}|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):
         return "inout", []
@@ -50,6 +51,17 @@ def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[
         return "in", []
     is_sure = len(stores) == len(uses) > 0 or (only_elements and _is_written_before_read(name, body, element))
     return "out", [] if is_sure else ["in, out or inout?"]
+
+
+def _element(name: str) -> str:
+    """A pattern of an element of an array."""
+    return rf"(?:(?<!\. )\b{name} {INDEX}|\* {name}) "
+
+
+def decided_by(names: Collection[str], body: str, arrays: Mapping[str, str]) -> str:
+    """The array, of those that `arrays` has by their names and aliases, whose elements decide which elements of another
+    array, `names` with its aliases, a kernel writes; empty if there is none."""
+    return decides(_element(f"(?:{'|'.join(sorted(names))})"), _PARTS, body, arrays)
 
 
 def _with_calls(name: str, body: str, calls: Calls, depth: int) -> str:

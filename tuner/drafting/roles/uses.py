@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from tuner.drafting.roles.borders import end_of
 from tuner.drafting.roles.inference import INDEX
 from tuner.space.sources.tokens import matching
 
@@ -241,20 +240,6 @@ def codes(names: Collection[str], body: str, known: Collection[str]) -> list[str
         found |= dict.fromkeys(re.findall(rf"\bcase {constant} :", rest))
     rest = re.sub(rf"\bswitch \( {element} \)", "", re.sub(compared, "", rest))
     return [] if re.search(element, rest) else [*found]
-
-
-def leaves_by(arrays: Collection[str], body: str, name: str) -> str:
-    """The array whose elements tell threads to leave before they write to the array `name`; empty if there is none."""
-    store = re.search(rf"(?<!\. )\b{name} {INDEX} (?:\. \w+ )?=(?! =)", body)
-    before, words = body[: store.start()] if store else "", body.split()
-    for array in sorted(arrays):
-        leaves = rf"\bif \( (?:[^;{{}}]* )?{_element([array], body)}[^;{{}}]*\) (?:{{ )?(return|continue)\b"
-        for match in re.finditer(leaves, before):
-            at = len(body[: match.start()].split())
-            ends = (end_of(words, loop) for loop in range(at, -1, -1) if words[loop] in ("for", "while"))
-            if match[1] == "return" or next((end for end in ends if end > at), 0) > len(before.split()):
-                return array
-    return ""
 
 
 def divides_sizes(name: str, body: str, sizes: Collection[str]) -> bool:
