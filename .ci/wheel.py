@@ -23,9 +23,9 @@ class Contents(BuildHookInterface[Any]):
         self._cache = tempfile.TemporaryDirectory()
         os.environ["TUNER_CACHE"] = self._cache.name
         sys.path.insert(0, self.root)
-        from tuner.catalog import catalog
+        from tuner.catalog import catalog, kernel_lists
 
-        for name in catalog.names():
+        for name in kernel_lists.names():
             catalog.load(name)
         included = build_data["force_include"]
         included[f"{self._cache.name}/forms"] = "tuner/_shipped/forms"

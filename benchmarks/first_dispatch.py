@@ -116,7 +116,7 @@ def installed(folder: Path) -> Path:
     for name in ("kernels", "spaces", "results"):
         (shipped / name).symlink_to(ROOT / name)
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(place / "tuner")], check=True)
-    program = "from tuner.catalog import catalog\nfor name in catalog.names(): catalog.load(name)"
+    program = "from tuner.catalog import catalog, kernel_lists\nfor name in kernel_lists.names(): catalog.load(name)"
     environment = {**os.environ, "PYTHONPATH": joined(place), "TUNER_CACHE": str(folder / "forms")}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=folder)
     (folder / "forms/forms").rename(shipped / "forms")

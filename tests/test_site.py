@@ -25,7 +25,7 @@ from helpers import ROOT
 from helpers.browser import Browser
 from helpers.folders import once
 from helpers.processes import PATIENCE_SECONDS, Tune
-from tuner.catalog import catalog
+from tuner.catalog import kernel_lists
 from tuner.space.file import schema
 
 HOOKS = ROOT / "docs/hooks"
@@ -245,6 +245,6 @@ def test_every_key_of_a_space_file_is_described() -> None:
 
 def test_the_course_has_a_page_for_each_stage_and_the_reference_one_for_each_source(site: dict[Path, Links]) -> None:
     names = {page.parent.name for page in site}
-    stages = {name.replace("/", "-") for name in catalog.names() if name.startswith(("sgemm/", "hgemm/"))}
+    stages = {name.replace("/", "-") for name in kernel_lists.names() if name.startswith(("sgemm/", "hgemm/"))}
     assert stages <= names
     assert {"space-file", "functions", "command-line", "python"} <= names

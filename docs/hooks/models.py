@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tuner import devices
-from tuner.catalog import catalog
+from tuner.catalog import kernel_lists
 from tuner.devices.conditions import DEFAULT
 from tuner.devices.cuda.blas import cublas_tiles
 from tuner.families import family, library_answers, model_files
@@ -109,7 +109,7 @@ class Model(NamedTuple):
 
 def models(names: list[str]) -> Iterator[Model]:
     """A model for each family, device and types with time tables in the results."""
-    families = names or sorted({name.partition("/")[0] for name in catalog.names() if "/" in name})
+    families = names or sorted({name.partition("/")[0] for name in kernel_lists.names() if "/" in name})
     for name in families:
         if not any((RESULTS / name).glob(f"*{time_tables.SUFFIX}")):
             continue

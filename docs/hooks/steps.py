@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from tuner import paths
-from tuner.catalog import catalog
+from tuner.catalog import kernel_lists
 from tuner.devices.ceilings import FMA, TENSOR, Ceilings
 from tuner.report import store_tables
 from tuner.space.texts import short_size
@@ -72,7 +72,7 @@ def ladders() -> list[Ladder]:
 
 
 def _ladder(family: str, ceiling: str, records: Mapping[str, Record]) -> Ladder:
-    steps = [Step(name, records.get(name)) for name in sorted(catalog.names()) if name.startswith(f"{family}/")]
+    steps = [Step(name, records.get(name)) for name in sorted(kernel_lists.names()) if name.startswith(f"{family}/")]
     libraries = [step for step in steps if step.library]
     library = next(step.record.library for step in libraries if step.record and step.record.library)
     rate = median(step.library for step in libraries if step.library)

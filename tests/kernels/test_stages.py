@@ -13,7 +13,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from helpers.spaces import admitted, name, on, problems, scope_of, sized, spread_out
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.devices import Device
 from tuner.devices.built import build
 from tuner.devices.cuda import compiler
@@ -40,7 +40,7 @@ RAGGED, LARGER = (67, 53, 45, 2), (267, 153, 145, 2)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 STAGES = [
     space
-    for name in catalog.names()
+    for name in kernel_lists.names()
     if (space := catalog.load(name)).python_language is None or HAS_TRITON
     if not space.is_of_library  # whose code is not ours
 ]

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.kernels import broken, outcome_of
 from helpers.spaces import on, scope_of, spread_out
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.devices import Device
 from tuner.devices.built import build
 from tuner.devices.cuda import compiler
@@ -24,7 +24,9 @@ from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
 
-STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
+STAGES = [
+    catalog.load(name) for name in kernel_lists.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))
+]
 PERSISTENT, PROMPT, SUMMED = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt", "gemm16/wgmma_summed"
 H200 = Limits(compute_capability=9.0, max_shared_memory=227 * 1024)
 RAGGED = "M=267,N=328,K=200,batch=2"  # the TMA takes rows of multiples of 16 bytes

@@ -30,7 +30,7 @@ from helpers.gpu_arrays import Own
 from helpers.kernels import Stage
 from helpers.processes import Tune
 from helpers.records import choosy
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.devices import Device
 from tuner.devices.builds import build_cache, bundles
 from tuner.errors import ArgumentError
@@ -50,7 +50,7 @@ def test_a_loaded_kernel_computes_on_arrays_of_every_library(library: str, kerne
     np.testing.assert_allclose(on_host(given[0]), 2 * (A @ B) + 0.5 * before, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.names() if name.startswith("hgemm/")])
+@pytest.mark.parametrize("name", [name for name in kernel_lists.names() if name.startswith("hgemm/")])
 def test_a_product_of_halves_is_right_wherever_its_arrays_may_begin(name: str, cuda: Device) -> None:
     shapes = {"C": (1, 136, 264), "A": (1, 136, 72), "B": (1, 72, 264)}
     random = np.random.default_rng(1)

@@ -13,7 +13,7 @@ import pytest
 from helpers import ROOT
 from helpers.packages import installed, linked
 from helpers.scripts import HEAVY, LAUNCH
-from tuner.catalog import catalog
+from tuner.catalog import kernel_lists
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -56,7 +56,7 @@ def test_a_wheel_has_the_launch_form_of_every_kernel_made_with_what_the_build_as
 ) -> None:
     """The image builds it beside these packages alone."""
     forms = installed(tmp_path_factory) / "tuner/_shipped/forms"
-    assert len([*forms.rglob("*.json")]) >= len(catalog.names())
+    assert len([*forms.rglob("*.json")]) >= len(kernel_lists.names())
 
 
 def alone(script: str, package: Path, distributions: Sequence[str], home: Path) -> str:

@@ -13,7 +13,7 @@ from _pytest.mark import ParameterSet
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import problems, scope_of, sized
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.devices import Device
 from tuner.errors import SpaceError
 from tuner.measure.answers.referee import Referee
@@ -26,7 +26,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 
 # A reference that is a kernel in CUDA or OpenCL C needs their device, whose runs check the mutants.
-STAGES = [space for name in catalog.names() if (space := catalog.load(name)).operation.reference.kind != "kernel"]
+STAGES = [space for name in kernel_lists.names() if (space := catalog.load(name)).operation.reference.kind != "kernel"]
 TYPES = {"float32": "float", "int32": "int", "uint8": "unsigned char"}
 
 

@@ -16,7 +16,7 @@ from helpers import ROOT
 from helpers.processes import Tune
 from helpers.records import H200, HOST_KERNEL, HOST_SIGNATURE, record, sizes
 from helpers.spaces import on
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.prediction import array_file
@@ -87,7 +87,7 @@ def test_the_model_is_right_at_sizes_of_a_recorded_space_where_the_nearest_size_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in catalog.names() if "cuda" in catalog.load(name).languages])
+@pytest.mark.parametrize("name", [name for name in kernel_lists.names() if "cuda" in catalog.load(name).languages])
 def test_every_kernel_with_records_is_found_at_a_size_between_them(name: str) -> None:
     space = catalog.load(name)
     store = Store.of(space)

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.operations import array, written
 from helpers.processes import Tune, run
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.space.sources import definitions
 from tuner.space.sources.includes import inlined
 from tuner.space.sources.rendering import Version
@@ -152,7 +152,7 @@ def test_what_no_value_can_stand_for_is_one_message(fault: str, tmp_path: Path, 
 
 def test_shipped_kernels_leave_their_parameters_to_the_space() -> None:
     """So a launch of theirs need not look for definitions, and their records stay valid."""
-    for space in map(catalog.load, catalog.names()):
+    for space in map(catalog.load, kernel_lists.names()):
         for path in space.sources:
             macros, sizes = frozenset(macro_names(space)), frozenset(space.operation.sizes)
             found = definitions.of(inlined(path, space.include), macros | sizes, with_defaults=sizes - macros)

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.processes import Tune
 from tuner import paths
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.space.sources import device_code, source_text
 from tuner.space.sources.includes import inlined
 from tuner.space.sources.rendering import code
@@ -279,7 +279,7 @@ def test_host_code_is_no_part_of_the_identity(tmp_path: Path) -> None:
     assert code(catalog.load(str(file))) != before
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).languages == ("cuda",)])
+@pytest.mark.parametrize("name", [name for name in kernel_lists.names() if catalog.load(name).languages == ("cuda",)])
 def test_a_shipped_kernel_has_no_host_code(name: str) -> None:
     space = catalog.load(name)
     for path in space.sources:

@@ -10,7 +10,7 @@ from jsonschema.protocols import Validator
 
 from helpers import ROOT
 from helpers.processes import Tune
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.errors import SpaceError
 from tuner.space import launch_form
 from tuner.space.file import reader
@@ -182,7 +182,7 @@ def test_a_fault_in_the_operation_names_the_operations_own_file(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("name", kernel_lists.names())
 def test_every_shipped_file_is_valid_and_survives_its_launch_form(name: str) -> None:
     path, _ = catalog.find(name)
     space = reader.read(path, name)

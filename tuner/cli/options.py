@@ -67,9 +67,9 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
 
 def kernels() -> list[str]:
     """The names of all kernels, for shell completion."""
-    from tuner.catalog import catalog
+    from tuner.catalog import kernel_lists
 
-    return [entry.name for entry in catalog.every()[0]]
+    return [entry.name for entry in kernel_lists.every()[0]]
 
 
 def _completed(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tuner.catalog import catalog, kernel_names
+from tuner.catalog import catalog, kernel_lists, kernel_names
 from tuner.catalog.folders import space_files
 from tuner.classes import dataclass
 from tuner.errors import RequestError
@@ -85,10 +85,10 @@ def _members(name: str) -> list[str]:
     """The names or paths of a family's kernels, as `catalog.load` takes them, in the order of names."""
     if Path(name).suffix in (".yaml", ".yml"):
         return [name]
-    shipped = catalog.shipped()
+    shipped = kernel_lists.shipped()
     if members := _files_below(name, shipped):
         return members  # without the user's own kernels, whose files are read
-    own = catalog.own()[0]
+    own = kernel_lists.own()[0]
     members = _files_below(name, own)
     if not members and any(entry.name == name for entry in (*shipped, *own)):
         return [name]  # without searching wheels, which is slow
@@ -99,10 +99,10 @@ def _members(name: str) -> list[str]:
             raise RequestError(
                 f"family {quoted(name)}: {problems[0] if problems else 'no space file is in the folder'}"
             )
-    return members or _files_below(name, catalog.of_wheels()[0]) or [catalog.find(name)[1]]
+    return members or _files_below(name, kernel_lists.of_wheels()[0]) or [catalog.find(name)[1]]
 
 
-def _files_below(name: str, entries: Iterable[catalog.CatalogEntry]) -> list[str]:
+def _files_below(name: str, entries: Iterable[kernel_lists.CatalogEntry]) -> list[str]:
     """The files of the entries whose names begin with `name/`, sorted by name."""
     files = {entry.name: str(entry.file) for entry in entries if entry.name.startswith(f"{name.rstrip('/')}/")}
     return [files[each] for each in sorted(files)]

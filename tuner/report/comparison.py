@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from tuner import devices
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.catalog.matching import matching
 from tuner.classes import dataclass
 from tuner.devices.conditions import Conditions
@@ -196,7 +196,9 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
                 say(problem)
             found += [(str(folder), kernel, record) for record in records if record.is_plain]
     found.sort(key=lambda item: (item[1], item[2].device, tuple(item[2].sizes.values())))
-    defaults = stored.default_options(catalog.every()[0], {kernel for _, kernel, record in found if record.options})
+    defaults = stored.default_options(
+        kernel_lists.every()[0], {kernel for _, kernel, record in found if record.options}
+    )
     return [(*item, stored.changed_options(*item[1:], defaults)) for item in found]
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tuner import paths
-from tuner.catalog import catalog, wheels
-from tuner.catalog.catalog import CatalogEntry
+from tuner.catalog import catalog, kernel_lists, wheels
+from tuner.catalog.kernel_lists import CatalogEntry
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.report import markdown
@@ -44,7 +44,7 @@ def rows(
             reported.add(problem)
         records = sorted((record for record in store.records if record.is_plain), key=lambda r: r.date, reverse=True)
         table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
-    entries = catalog.every()[0]
+    entries = kernel_lists.every()[0]
     current = {entry.name for entry in entries}
     defaults = default_options(entries, {row.kernel for row in table if row.record.options})
     table = [replace(row, options=changed_options(row.kernel, row.record, defaults)) for row in table]

@@ -12,7 +12,7 @@ from tuner.errors import RequestError
 from tuner.quoting import shown
 
 if TYPE_CHECKING:
-    from tuner.catalog.catalog import CatalogEntry
+    from tuner.catalog.kernel_lists import CatalogEntry
 
 MOST_WARNINGS = 20
 
@@ -28,9 +28,9 @@ def command(text: str, as_json: bool) -> None:
 
     Example: tune list transpose
     """
-    from tuner.catalog import catalog
+    from tuner.catalog import catalog, kernel_lists
 
-    entries, problems = catalog.every()
+    entries, problems = kernel_lists.every()
     spaces = [
         (entry, space)
         for entry, space in catalog.loaded(entries, problems)

@@ -147,7 +147,7 @@ def command(
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
     from tuner import devices
-    from tuner.catalog import catalog
+    from tuner.catalog import catalog, kernel_lists
     from tuner.families import family
     from tuner.space import deployments
 
@@ -156,7 +156,7 @@ def command(
     except EnvironmentTrouble:
         raise
     except RequestError as error:
-        families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
+        families = {entry.name.rpartition("/")[0] for entry in (*kernel_lists.shipped(), *kernel_lists.own()[0])}
         near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
         if near in VERBS:
             raise RequestError(

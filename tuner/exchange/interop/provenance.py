@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import devices
-from tuner.catalog import catalog
+from tuner.catalog import catalog, kernel_lists
 from tuner.classes import dataclass
 from tuner.errors import RequestError
 from tuner.quoting import shown
@@ -110,7 +110,7 @@ def _kernels(recording: Recording) -> list[str]:
     for name in (recording.about.get("kernel"), recording.kernel):
         if isinstance(name, str) and catalog.known(name):
             return [name]
-    entries = [*catalog.shipped(), *catalog.own()[0]] if recording.kernel else []
+    entries = [*kernel_lists.shipped(), *kernel_lists.own()[0]] if recording.kernel else []
     return [entry.name for entry, space in catalog.loaded(entries, []) if space.kernels == recording.kernel]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner import devices
-from tuner.catalog import catalog, kernel_names
+from tuner.catalog import catalog, kernel_lists, kernel_names
 from tuner.catalog.folders import SUFFIXES
 from tuner.catalog.matching import matching
 from tuner.errors import DeviceError, RequestError
@@ -104,7 +104,7 @@ def _opened(text: str) -> SharedFiles:
 
 def _kernels(texts: Sequence[str], problems: list[str]) -> dict[str, list[KnownKernel]]:
     """The kernels that are asked for, by what may identify their code."""
-    entries, unread = catalog.every()
+    entries, unread = kernel_lists.every()
     names = [entry.name for entry in entries]
     spaces: list[Space] = []
     chosen: set[str] = set() if texts else set(names)

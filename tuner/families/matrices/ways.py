@@ -246,7 +246,7 @@ def _device(name: str) -> Device:
 @functools.cache
 def families(names: Names) -> tuple[family.Family, ...]:
     """The families of these names that ship with tuner."""
-    from tuner.catalog import catalog
+    from tuner.catalog import kernel_lists
 
-    shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
+    shipped = {entry.name.partition("/")[0] for entry in kernel_lists.shipped()}
     return tuple(family.find(name) for name in names if name in shipped)
