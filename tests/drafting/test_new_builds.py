@@ -483,7 +483,7 @@ def test_what_a_build_gives_to_a_file_in_opencl_is_in_the_draft(tmp_path: Path, 
     """A type that nothing defines, and a number that another kernel alone reads: the whole file is compiled."""
     code = """
     __kernel void f(__global real *y, real c, int n) { int i = get_global_id(0); if (i < n) y[i] = c; }
-    __kernel void g(__global float *y) { float a[EACH]; y[get_global_id(0)] = a[0]; }
+    __kernel void g(__global float *y) { float a[EACH]; Log *log = 0; y[get_global_id(0)] = a[0]; }
     """
     data, text = drafted(tmp_path, tune, code, "--entry", "f", name="f.cl")
     assert data["operation"]["types"] == {"real": ["float32", "float64"]}

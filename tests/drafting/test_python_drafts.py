@@ -164,6 +164,9 @@ def test_a_kernel_without_decorators_gets_questions_and_usual_options(tmp_path: 
     assert 'grid: ["ceil_div(n, BLOCK)"]  # ? how many programs' in text
     assert data["operation"]["options"] == {"eps": 0.00001}
     assert data["operation"]["arguments"][0]["role"] == "inout"
+    taken = PAIR.replace("eps, BLOCK: tl.constexpr", "eps, BLOCK: tl.constexpr, num_warps: tl.constexpr")
+    data = yaml.safe_load(drafted(tmp_path, taken, "add"))
+    assert (data["operation"]["options"], data["parameters"]["num_warps"]) == ({"eps": 0.00001}, [2, 4, 8])
 
 
 def test_configurations_of_other_gpus_are_left_out(tmp_path: Path) -> None:

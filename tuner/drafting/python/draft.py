@@ -212,10 +212,11 @@ class PythonDraft:
                 FLAG if constant.name in conditions else self.roles.cases.get(constant.name, BLOCKS)
             )
             usual = USUAL["num_stages"] if constant.name in stages else self._texts(constant.name)[:1] or usual
+            usual = USUAL.get(constant.name, usual)  # an option of the compiler, which the kernel takes, too
             values[constant.name] = (literal,) if isinstance(literal, bool | int | float | str) else usual
         yield "parameters:"
         for name, each in values.items():
-            is_guess = name not in self.roles.told.values
+            is_guess = name not in {*self.roles.told.values, *USUAL}
             left = ", ".join(sorted(self.roles.absent.flagged.get(name, ())))
             without = f" where it is true, `arguments:` have {left}" if left else ""
             others = ", ".join(
@@ -225,7 +226,8 @@ class PythonDraft:
             ask = asked(f"which values may {name} have?{without}{others}") if is_guess else ""
             yield f"  {word(name)}: [{', '.join(map(_value, each))}]{ask}"
         if not self.roles.told.values:
-            yield from (f"  {name}: [{', '.join(map(str, each))}]" for name, each in USUAL.items())
+            unnamed = {name: each for name, each in USUAL.items() if name not in values}
+            yield from (f"  {name}: [{', '.join(map(str, each))}]" for name, each in unnamed.items())
         yield from self._default(values)
         remarks = self._remarks(values)
         yield from (f"# {remark}" for remark in remarks)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.classes import cached_property
 from tuner.drafting.python import configs, launches, usage
+from tuner.drafting.python.config_lists import OPTIONS
 from tuner.drafting.python.definitions import PythonDefinitions
 from tuner.drafting.python.host_shapes import HostShapes
 from tuner.drafting.python.inlining import inlined
@@ -153,7 +154,7 @@ class Roles:
         function, others = self.node, {*self.sizes, *self.computed}
         chosen = {*self.told.values, *self.told.heuristics, *self.deduced, *self.kinds, *others, *self.texts}
         chosen |= usage.conditions(function) | usage.extents(function) | usage.stages(function) | self.unread
-        chosen |= self.cases.keys()
+        chosen |= self.cases.keys() | {*OPTIONS}
         reals = [c for c in self.function.constants if c.name not in chosen and not is_stride(c) and not c.has_default]
         return [*(p for p in self.scalars if p.name not in {*others, *self.strides, *self.unread}), *reals]
 
