@@ -225,6 +225,12 @@ PROGRAMS = {
         "f<<<blocks, each>>>(y, n, each); }",
         [ASKED],
     ),
+    "the number that all launches have for a template parameter, in their grid": (
+        "#define BLOCK 128\ntemplate <int EACH> __global__ void f(float *y, int n) { for (int k = 0; k < EACH; k++) {"
+        "int i = (blockIdx.x * EACH + k) * BLOCK + threadIdx.x; if (i < n) y[i] = 1; } }"
+        "\nvoid run(float *y, int n) { f<2><<<(n + 2 * BLOCK - 1) / (2 * BLOCK), BLOCK>>>(y, n); }",
+        ["grid: [ceil_div(n, BLOCK * EACH)]\n"],
+    ),
     "a constant number of blocks in a step": (
         "#define BLOCKS 96\n#define THREADS 128\n__global__ void f(float *y, float *s, int n) {"
         "int t = blockIdx.x * THREADS + threadIdx.x; for (int i = t; i < n; i += BLOCKS * THREADS) y[i] = s[t]; }"

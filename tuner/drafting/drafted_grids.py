@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.launched import Said
 
+_TOKEN = re.compile(r"\w+|\S")
 Shapes = Mapping[str, Sequence[str]]
 _OF_BLOCKS = re.compile(r"(?i)group|block|local|thread|warp|wave|grid")  # names for what may follow from the block
 
@@ -79,7 +80,7 @@ class DraftedGrids:
             return None
         if not said:
             return self._blocks(indexed, said)
-        if self._with_values(indexed) == said:
+        if self._with_values(indexed) == said or self._with_defaults(indexed, said) == sorted(_TOKEN.findall(said)):
             return indexed
         one, other = ({*names_in(each)} for each in (indexed, said))
         sizes = {*self._facts.sizes, *self._facts.size_macros}
@@ -97,6 +98,11 @@ class DraftedGrids:
         for name in {*names_in(blocks)} & self._said.values.keys():
             blocks = re.sub(rf"\b{name}\b", self._said.values[name], blocks)
         return blocks
+
+    def _with_defaults(self, blocks: str, said: str) -> list[str]:
+        """The tokens of a number of blocks, in which knobs that the host does not name have its numbers, in order."""
+        knobs = {name: str(knob.default) for name, knob in self._facts.knobs.items() if name not in names_in(said)}
+        return sorted(knobs.get(word, word) for word in _TOKEN.findall(blocks))
 
     def _is_shared(self, step: int, axis: int) -> bool:
         """Whether all blocks along an axis would write the same elements of an array."""

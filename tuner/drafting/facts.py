@@ -253,7 +253,7 @@ class Facts(KernelParameters):
         return {array}.union(*(indices.aliases.get(array, ()) for indices in self.shapes.indices))
 
     def _decided_by(self, name: str) -> str:
-        """The array whose elements decide where another is written, in all steps that write it and do not read it."""
+        """The array whose elements decide where another one is written, in all steps that only write it."""
         arrays = [p.name for p in self.parameters if p.is_pointer and p.name != name]
         if not arrays or self.choices.is_placed(name):
             return ""  # another question says that atomics choose its elements

@@ -152,7 +152,7 @@ class Repeats:
         """The keys `repeat` or `while` of a loop."""
         if loop.word == "while":
             flag = names.get(loop.flag()) or next((names[word] for word in loop.header if word in names), "FLAG")
-            yield f"- while: {flag}    # an int32 of one element, as the kernel writes it"
+            yield f"- while: {flag}    # set to 0 before each pass"
             yield f"  most: {MOST_PASSES}    # passes"
             return
         count, values = self._by_sizes(loop).values()
