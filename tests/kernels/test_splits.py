@@ -123,6 +123,27 @@ def test_what_is_no_number_spoils_only_its_column_on_cuda(kernel: str, place: tu
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
+    ("size", "values"), [((2, 37, 301, 2), {}), ((3, 5, 3, 2), {}), ((1, 45, 4101, 1), {"splits": 4})]
+)
+@pytest.mark.parametrize("kernel", ["gemm16/few_rows", "gemm16_nt/few_rows"])
+def test_an_infinity_beside_the_end_of_a_matrix_stays_one_on_cuda(
+    kernel: str, size: tuple[int, ...], values: dict[str, Value]
+) -> None:
+    """Its last numbers fill no vector: what is beside them counts for nothing, though 0 times an infinity would not."""
+    torch = pytest.importorskip("torch")
+    space = catalog.load(kernel)
+    loaded = tuner.load(kernel, sized(space, size), config={**space.default, **values})
+    shapes = loaded.shapes.values()
+    for first, second in ((float("inf"), 1.0), (1.0, float("inf")), (float("-inf"), float("inf"))):
+        C, A, B = (torch.ones(shape, device="cuda", dtype=torch.float16) for shape in shapes)
+        A[-1, -1, -1], B[-1, -1, -1] = first, second
+        loaded(C, A, B)
+        expected = A.cpu().double() @ (B.mT if "_nt" in kernel else B).cpu().double()
+        assert torch.equal(C.cpu(), expected.half())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
     "values",
     [
         {"cluster_m": 2, "cluster_n": 1, "together": 4, "clusters": 3},
