@@ -419,7 +419,7 @@ def test_a_kernel_replaces_the_library_where_its_gain_is_large_against_the_uncer
         assert bool(of_kernel < of_library) is wins
 
 
-def test_times_of_another_type_say_less_of_the_library_where_rows_are_not_aligned() -> None:
+def test_times_of_another_type_say_less_of_the_library_least_where_rows_are_not_aligned() -> None:
     library = {(size, size, size, 1): size**3 / 1e9 for size in range(640, 4096, 61)}
     entries = [
         Measured(SPACE, LARGE, {at: 0.9 * time_ms for at, time_ms in library.items()}),
@@ -428,7 +428,8 @@ def test_times_of_another_type_say_less_of_the_library_where_rows_are_not_aligne
     model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
     (kernel, of_library), (lent, of_other) = (model.times(sizes(1985), lent=each) for each in (False, True))
     assert kernel < of_library == of_other < lent
-    assert model.times(sizes(1984), lent=True).tolist() == model.times(sizes(1984)).tolist()
+    aligned, aligned_lent = (model.times(sizes(1984), lent=each)[0] for each in (False, True))
+    assert 1 < aligned_lent / aligned < lent / kernel
 
 
 @pytest.mark.slow
@@ -550,17 +551,18 @@ def test_blocks_may_be_compressed_to_less_and_are_read_alike_but_not_damaged_one
 @pytest.mark.slow
 def test_new_times_are_added_to_a_model_and_change_what_it_predicts_near_them_alone() -> None:
     new, near, far = (2000, 2000, 2000, 1), sizes(2000, K=2016), sizes(640)
-    before = learnt().times(dict(zip(sizes(1), new, strict=True)))
-    model = learnt().with_times({1: {new: 0.45 * before[1]}})
-    after = model.times(dict(zip(sizes(1), new, strict=True)))
-    assert after[1] == pytest.approx(0.45 * before[1], rel=0.25)
-    assert model.times(near)[1] < 0.7 * learnt().times(near)[1]
+    at = dict(zip(sizes(1), new, strict=True))
+    before = learnt().times(at)
+    model, other = (learnt().with_times({1: {new: share * before[1]}}) for share in (0.5, 0.6))
+    after = model.times(at)
+    assert after[1] / other.times(at)[1] == pytest.approx(0.5 / 0.6, rel=0.02)
+    assert after[1] < model.times(near)[1] < 0.8 * learnt().times(near)[1]
     assert [*after[[0, 2]]] == pytest.approx([*before[[0, 2]]])
     assert [*model.times(far)] == pytest.approx([*learnt().times(far)], rel=0.1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [704, 1216])
+@pytest.mark.parametrize("size", [704, 1088])
 def test_an_invalid_configuration_does_not_hide_that_another_takes_longer_than_its_cost_terms_say(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,8 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Indices, Mask, Trait
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import LEAST_NEAR, LOSS, STRANGE, Learnt, doubts, expected_errors, penalties, variances
-from tuner.prediction.nearness import Pairs, inverse, matvec, solve, squared_distances
+from tuner.prediction.learnt import LOSS, Learnt, doubts, expected_errors, penalties, variances
+from tuner.prediction.nearness import Pairs, inverse, matvec, of_errors, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
 LEAST_SIZES = 3  # held-out sizes; with fewer, the model is not trusted
@@ -28,10 +28,10 @@ MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # Standard deviations by which a kernel must be predicted to beat the library. Cross-validation judges each by the mean
 # regret, to which it adds LOSS_WEIGHT x the share of sizes more than LOSS slower than the library. The largest is used
 # whose sum is within a standard error of the least (L. Breiman and others, "Classification and Regression Trees",
-# 1984): the least alone moved from 3.0 to 2.0 when 5 % more times came. At 554 sizes that no table had, 16-bit products
-# lost over 3 % to cuBLAS at none with 2.6, at one with 2.3, and at five with 2.0 (H200). 3.0 costs about 1 % of the
-# mean gain of 2.6, and saved none of 521 further ones.
-CAUTIONS, LOSS_WEIGHT = (1.4, 1.6, 1.8, 2.0, 2.3, 2.6), 5.0
+# 1984): the least alone moved by two steps when 5 % more times came. At some 930 sizes of four lists, with models
+# without these, 16-bit products lost over 3 % to cuBLAS at none with 2.0 and 1.8, at two with 1.6, and at seven with
+# 1.0 (H200). 2.3 costs about 1 % of the mean gain of 2.0.
+CAUTIONS, LOSS_WEIGHT = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.3), 5.0
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8)  # candidates for the share of multiprocessors that take blocks
 RESIDENT = (1, 2, 3, 4, 5, 6, 8)  # candidates for the resident blocks per multiprocessor
 LEAST_TRAIT_SIZES = 12  # with fewer sizes, traits are not estimated
@@ -182,7 +182,6 @@ class Learner:
             inverted = inverse(covariance + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
             weights = matvec(inverted, residuals[0][rows, entry])
             in_other_fold = fold[rows][:, None] != fold[rows]
-            nearest = (covariance * in_other_fold).max(axis=1, initial=0.0)
             for each in {*map(int, fold[rows])}:  # leave-one-out formulas: Rasmussen and Williams, section 5.4.2
                 held_out, of_fold = np.flatnonzero(fold[rows] == each), residuals[each + 1][rows, entry]
                 product = matvec(inverted[held_out], of_fold)
@@ -191,13 +190,13 @@ class Learner:
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
             squares = np.nan_to_num(squares, posinf=0.0)
             by_pair.append(np.stack([weights, squares], axis=1))
-            shares = (covariance * in_other_fold) ** 2
+            is_kernel, alike = self._is_kernel[entry], covariance * in_other_fold
+            if not is_kernel:
+                alike = of_errors(alike, self._cost.has_tiles)
+            nearest, shares = alike.max(axis=1, initial=0.0), alike**2
             expected = expected_errors(matvec(shares, squares), shares.sum(axis=1))
-            is_kernel = self._is_kernel[entry]
             longer[rows, entry] = penalties(expected, nearest, is_kernel)
             doubtful[rows, entry] = variances(expected, nearest)
-            if is_kernel:
-                predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
         alone = (predicted * np.exp(longer))[:, None]
         caution, of_kernels = 0.0, self._validated(alone, kept, self._is_kernel)[1]
         regret = of_kernels

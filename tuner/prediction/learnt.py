@@ -8,15 +8,11 @@ import numpy as np
 
 from tuner.prediction.amounts import Array, Indices, Mask
 
-# All of these but STRANGE and LEAST_NEAR are in units of log time: 0.1 lengthens a time by about 10 %.
+# All of these are in units of log time: 0.1 lengthens a time by about 10 %.
 # By how much a kernel's time is longer per unit of its expected error, of which less remains the nearer a training size
 # is, and nothing at that size. As long as it counted there, too, 773 of 4,038 table sizes got a configuration that had
 # not been measured there; of 524 of these, 91 were over 10 % slower than the best that had been (H200).
 RISK = 0.6
-# Factor on a kernel's time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost
-# terms may be wrong by as much. With 0.15 in place of 0.3, two of 182 fresh sizes got a kernel that took 1.45 and 1.7
-# times as long as the library, where it was predicted to take half.
-STRANGE, LEAST_NEAR = 3.0, 0.3
 # Where the library is a candidate, RISK and FAR_PENALTY do not apply. A kernel's time is longer by as many
 # standard deviations of the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
 LOSS = 0.03
@@ -26,9 +22,9 @@ LEAST_DEVIATION = 0.02  # of a log time that was measured at the same size
 # short by 6 %. Per unit of the distance from FAR, the deviation grows by FAR_DEVIATION, and a kernel's time by
 # FAR_PENALTY. At the same mean regret, a third as many held-out choices of gemm16 lost over 3 % to the library.
 FAR, FAR_DEVIATION, FAR_PENALTY = 0.6, 0.3, 0.25
-# Of the library's log time, where rows are not aligned and times of another type of the same width are used: cuBLAS may
-# run other algorithms. At 137 such sizes, float16 took 0.56 to 1.5 times as long as bfloat16; kernels differ by 0.025.
-LENT_DEVIATION = 0.14
+# Of the library's log time over a kernel's, where times of another type of the same width are used: cuBLAS may run
+# other algorithms. Of float16 and bfloat16, at 775 sizes with aligned rows, and at 213 others (H200).
+LENT_DEVIATION, LENT_DEVIATION_UNALIGNED = 0.045, 0.14
 PRIOR_ERROR, PRIOR_WEIGHT = 0.1, 0.3  # prior of the expected error, and the number of sizes that the prior counts as
 
 
@@ -75,15 +71,21 @@ def penalties(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
     """How much longer in log time kernels count where they are compared with each other. `errors` are the expected
     ones, and `nearest` is the similarity of each entry's nearest training size, from 0 to 1."""
     distant = FAR_PENALTY * np.maximum(FAR - nearest, 0.0)
-    lengthened: Array = is_kernel * (distant + RISK * errors * np.sqrt(np.maximum(1 - nearest**2, 0.0)))
+    lengthened: Array = is_kernel * (distant + RISK * errors * np.sqrt(_unlike(nearest)))
     return lengthened
 
 
 def variances(errors: Array, nearest: Array) -> Array:
     """The variances of predicted log times; the arguments are those of `penalties`."""
     far = FAR_DEVIATION * np.maximum(FAR - nearest, 0.0)
-    squares: Array = errors**2 * (1 - nearest**2) + LEAST_DEVIATION**2 + far**2
+    squares: Array = errors**2 * _unlike(nearest) + LEAST_DEVIATION**2 + far**2
     return squares
+
+
+def _unlike(nearest: Array) -> Array:
+    """The share of the expected squared error that remains: near a training size, nearly all but at that size."""
+    share: Array = np.maximum(1 - nearest**4, 0.0)
+    return share
 
 
 def doubts(caution: Array | float, own: Array, of_library: Array | float) -> Array:

@@ -11,9 +11,8 @@ chapter 2).
 Two problems are near for a kernel if they have similar sizes, similar numbers of blocks and waves with similar work per
 block, and the same alignment of rows. For the library, its tiles take the place of a kernel's blocks if it reports them
 without running anything, as cuBLASLt's heuristics do. Each library algorithm that is chosen at many sizes then has
-coefficients of its own. If the library reports no tiles, only the sizes count. A kernel without a training size nearby
-gets a longer predicted time. A kernel that was measured at few of the sizes has no prediction. A kernel that was never
-measured with unaligned rows has no prediction for unaligned rows.
+coefficients of its own. If the library reports no tiles, only the sizes count. A kernel that was measured at few of the
+sizes has no prediction. A kernel that was never measured with unaligned rows has no prediction for unaligned rows.
 
 Cross-validation decides whether the model is trusted. Each fold of the sizes is held out once and predicted from the
 others. The model is used only if, over at least LEAST_SIZES held-out sizes, its choices have a lower mean regret than
@@ -39,17 +38,16 @@ from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import sums
 from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.learnt import (
-    LEAST_NEAR,
     LENT_DEVIATION,
+    LENT_DEVIATION_UNALIGNED,
     PRIOR_ERROR,
-    STRANGE,
     doubts,
     expected_errors,
     penalties,
     variances,
 )
 from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
-from tuner.prediction.nearness import Nearness, scales_of
+from tuner.prediction.nearness import Nearness, of_errors, scales_of
 from tuner.prediction.trained import Trained
 from tuner.prediction.training_set import SERVES, by_routine, candidates
 from tuner.space.model import Space
@@ -141,7 +139,6 @@ class TimeModel:
         scales = scales_of(self._cost.has_tiles, widths)
         self._nearness = Nearness(self._is_kernel, learnt, scales)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
-        self._least_near = LEAST_NEAR * self._is_kernel
         self.regret, self.kernels_regret = (
             None if math.isnan(each) else float(each) for each in (learnt.regret, learnt.kernels_regret)
         )
@@ -158,17 +155,15 @@ class TimeModel:
     def times(
         self,
         sizes: Mapping[str, int],
-        strange: float = STRANGE,
         lent: bool = False,
         is_valid: Callable[[int], bool] = lambda position: True,
     ) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
 
-        Uncertainty lengthens the time of a kernel, more so if the library is a candidate. `strange` is a further factor
-        for a kernel without a training size nearby. `lent`: whether the times are those of another type of the same
-        width, which say less of the library where rows are not aligned. `is_valid` tells of a position in the result
-        whether that configuration may run at these sizes. Only the entries that may be the fastest valid one include
-        the Gaussian process's residual.
+        Uncertainty lengthens the time of a kernel, more so if the library is a candidate. `lent`: whether the times are
+        those of another type of the same width, which say less of the library. `is_valid` tells of a position in the
+        result whether that configuration may run at these sizes. Only the entries that may be the fastest valid one
+        include the Gaussian process's residual.
         """
         predicted = np.full(self._count, np.inf)
         if self.trained is None:
@@ -184,14 +179,15 @@ class TimeModel:
         best, done, of_library = math.inf, 0, None
         while done < len(ranked) and times[ranked[done]] < best:
             batch = ranked[done : done + BATCH]
-            factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch), strange)
+            factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch))
             times[batch] *= factors
             is_kernel = self._is_kernel[batch]
             own = variances(errors, nearest)
             if done == 0 and not is_kernel.all():
                 of_library = own[np.where(is_kernel, np.inf, times[batch]).argmin()]
-                if lent and amounts.unaligned[0].any():
-                    of_library += LENT_DEVIATION**2
+                if lent:
+                    is_unaligned = amounts.unaligned[0].any()
+                    of_library += (LENT_DEVIATION_UNALIGNED if is_unaligned else LENT_DEVIATION) ** 2
             if of_library is None:
                 longer = penalties(errors, nearest, is_kernel)
             else:
@@ -206,20 +202,22 @@ class TimeModel:
         predicted[self._positions[ranked]] = times[ranked]
         return predicted
 
-    def _residuals(self, entries: Indices, size: Features, strange: float) -> tuple[Array, Array, Array]:
+    def _residuals(self, entries: Indices, size: Features) -> tuple[Array, Array, Array]:
         """Of these entries at a size: the interpolated residuals, as factors on the times; the expected errors; and the
-        similarities of the nearest training sizes. A kernel whose nearest is below LEAST_NEAR also gets `strange`."""
+        similarities of the nearest training sizes. The library's routines come first in `entries`."""
         counts = self._learnt.counts[entries]
         first = counts.cumsum() - counts
         near = self._nearness.near(entries, size)
-        nearest = np.maximum.reduceat(near, first)
         weights, errors = np.concatenate([self._pairs[entry] for entry in entries.tolist()], axis=1)
         summands = np.empty((3, len(near)), np.float32)
         np.multiply(near, weights, out=summands[0])
+        of_library = slice(counts[~self._is_kernel[entries]].sum())
+        near[of_library] = of_errors(near[of_library], self._cost.has_tiles)
+        nearest = np.maximum.reduceat(near, first)
         np.multiply(near, near, out=summands[1])
         np.multiply(summands[1], errors, out=summands[2])
         residuals, shares, squares = np.add.reduceat(summands, first, axis=1)
-        factors: Array = np.exp(residuals) * np.where(nearest < self._least_near[entries], strange, 1.0)
+        factors: Array = np.exp(residuals)
         return factors, expected_errors(squares, shares), nearest
 
 

@@ -63,7 +63,7 @@ class PredictedWinners:
         """
         if self._model is None:
             return {name: [*configs] for name, configs in valid.items()}
-        times = self._model.times(sizes, strange=1.0)  # no penalty far from measured sizes: the trial will tell
+        times = self._model.times(sizes)
         predicted = dict(zip(self._pairs, times, strict=True))
         ascending = sorted(predicted[name, config_key(config)] for name, configs in valid.items() for config in configs)
         limit = within * ascending[0] if ascending else math.inf
