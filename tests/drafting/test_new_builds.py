@@ -479,6 +479,33 @@ def test_types_of_cuda_for_complex_numbers_are_known(tmp_path: Path, tune: Tune)
     assert "complex128" in drafted(tmp_path, tune, code)[1]
 
 
+def test_of_several_numbers_and_types_of_a_header_those_of_a_plain_build_count(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "sets.h").write_text("""
+#if !defined(MINI) && !defined(LARGE)
+#  define STANDARD
+#endif
+#ifndef N
+#  ifdef MINI
+#define N 100
+#  endif
+#  ifdef STANDARD
+#define N 4000
+#  endif
+#  ifdef LARGE
+#define N 64000
+#  endif
+#endif
+#ifndef REAL
+#  define REAL double
+#  define FORMAT "%lf"
+#endif
+""")
+    head = '#include "sets.h"\n__global__ void f(REAL *y)'
+    data, text = drafted(tmp_path, tune, f"{head} {{ int i = blockIdx.x * 64 + threadIdx.x; if (i < N) y[i] = 1; }}")
+    assert (data["operation"]["sizes"], data["operation"]["arguments"][0]["dtype"]) == ({"N": 4000}, "float64")
+    assert "which dtype" not in text
+
+
 def test_what_a_build_gives_to_a_file_in_opencl_is_in_the_draft(tmp_path: Path, tune: Tune) -> None:
     """A type that nothing defines, and a number that another kernel alone reads: the whole file is compiled."""
     code = """

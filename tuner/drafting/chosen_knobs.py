@@ -46,9 +46,8 @@ class ChosenKnobs(ChosenSizes):
             *self.fixed,
             *self.size_macros,
         }
-        of_text = proposals.of_code(self.text, taken)
-        of_text = ((name, knob) for name, knob in of_text if name in self.numbers and self._is_used(name))
-        for name, knob in of_text:
+        of_text = self._numbers_of_text(taken).items()
+        for name, knob in ((name, knob) for name, knob in of_text if name in self.numbers and self._is_used(name)):
             found[name] = proposals.asked_as_size(name, knob, self.body)
             asked = "it enters what is computed" if self.enters_numbers(name) else ""
             asked = asked or "sizes are divided by it" * uses.divides_sizes(name, self.body, self.sizes)

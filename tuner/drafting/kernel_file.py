@@ -28,7 +28,9 @@ from tuner.space.sources.tokens import unconditional
 from tuner.space.sources.type_names import aliases, has_several, resolved
 
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
-_DEFAULT = re.compile(r"^#if !defined\((\w+)\)\n(#[ \t]*define[ \t]+\1\b.*\n)#endif\n", re.MULTILINE)
+_DEFAULT = re.compile(
+    r"^#if !defined\((\w+)\)\n(#[ \t]*define[ \t]+\1\b.*\n(?:#[ \t]*define\b.*\n)*)#endif\n", re.MULTILINE
+)
 _OF_TYPES = re.compile(
     r"\s*(?:typedef\b.*?(\w+)\s*;|using\s+(\w+)\s*="
     r"|#\s*define\s+(\w+)\s+(?:unsigned\s+)?(?:float|double|half|char|short|int|long|__half|__nv_bfloat16)\d*\s*$)"
@@ -152,7 +154,7 @@ class KernelFile:
 
     def _define(self, names: Sequence[str]) -> None:
         self.defined = names
-        for name in ("_of_plain_build", "_text_of_plain_build", "_of_defaults"):
+        for name in ("_of_plain_build", "text_of_plain_build", "_of_defaults"):
             self.__dict__.pop(name, None)
         self.steps = [self._plain(each) for each in self._chosen_steps]
 
@@ -177,7 +179,7 @@ class KernelFile:
         """The flags that choose the type of an argument, as in `#ifdef DOUBLES` around two `typedef`."""
         if not has_several(self.text):
             return []
-        plain, left = self._types(self._text_of_plain_build), sorted(self.untold - {*self.defined})
+        plain, left = self._types(self.text_of_plain_build), sorted(self.untold - {*self.defined})
         found = list[str]()
         for name in left[:MOST_FLAGS]:
             head = "".join(f"#define {each} 1\n" for each in (*self.defined, name))
@@ -266,17 +268,18 @@ class KernelFile:
     @cached_property
     def _of_plain_build(self) -> dict[str, Prototype]:
         """The kernels as a compiler sees them that is told to define the flags `defined` alone."""
-        return {prototype.qualified: prototype for prototype in prototypes(self._text_of_plain_build)}
+        return {prototype.qualified: prototype for prototype in prototypes(self.text_of_plain_build)}
 
     @cached_property
-    def _text_of_plain_build(self) -> str:
+    def text_of_plain_build(self) -> str:
+        """The text as a compiler sees it that is told to define the flags `defined` alone."""
         head = "".join(f"#define {name} 1\n" for name in self.defined)
         return without(head + self.text, {*self.untold, _NO_NAME} - {*self.defined})
 
     @property
     def _with_defaults(self) -> str:
         """The text of a plain build, in which the flags are defined that it defines itself unless a build does."""
-        code = self._text_of_plain_build
+        code = self.text_of_plain_build
         return without("".join(match[2] for match in _DEFAULT.finditer(code)) + _DEFAULT.sub("", code), [_NO_NAME])
 
     @cached_property

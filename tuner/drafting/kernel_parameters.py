@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ class KernelParameters:
         others: Sequence[Path] = (),
         keeps_bytes: bool = False,
     ) -> None:
-        file = KernelFile(source, entry, include)
+        self._file = file = KernelFile(source, entry, include)
         self._others = others
         self.include, self.is_cuda, self.is_declared = file.include, file.is_cuda, file.is_declared
         self.is_cpp = file.is_cpp
@@ -221,7 +221,17 @@ class KernelParameters:
     @cached_property
     def _integers(self) -> dict[str, int]:
         """The macros and constants of the text that are integers."""
-        return {name: int(knob.default) for name, knob in proposals.of_code(self.text, ())}
+        return {name: int(knob.default) for name, knob in self._numbers_of_text(()).items()}
+
+    def _numbers_of_text(self, taken: Collection[str]) -> dict[str, proposals.Knob]:
+        """Knobs for the integers that the text defines, except for the names `taken`; of several definitions of a name,
+        for that of a plain build."""
+        every = [*proposals.of_code(self.text, taken)]
+        found = dict(every)
+        if several := {name for name, knob in every if knob.default != found[name].default}:
+            built = proposals.of_code(self._file.text_of_plain_build, taken)
+            found |= {name: knob for name, knob in built if name in several}
+        return found
 
     def parts(self, parameter: Parameter) -> int:
         """The scalars that an element occupies in memory: in OpenCL, a vector of 3 occupies 4."""
