@@ -103,6 +103,35 @@ def test_what_is_not_tried_is_not_taken_for_seen(host: Device, tmp_path: Path, m
     assert sentence.startswith("verification did not try other values of option s: the expected outputs take too long")
 
 
+def growing(folder: Path, reference: str, term: str = "s", **more: Any) -> Path:
+    """A kernel that grows fast with an option, as what is computed with too long a time step does."""
+    code = (
+        f"#include <math.h>\nvoid f(float *y, const float *x, float s, int n) {{ for (int i = 0; i < n; i++) {term}; }}"
+    )
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"]), {"name": "s", "dtype": "float32"}]
+    return written(folder, code, arguments, reference, options={"s": 1.0}, tolerance={"rtol": 1e-4}, **more)
+
+
+def test_answers_that_are_not_finite_are_told_and_options_avoid_them(host: Device, tmp_path: Path) -> None:
+    smaller = sight(growing(tmp_path, "x * exp(80 * s)"), host)
+    assert (smaller.unseen, smaller.untried, smaller.sentences) == ([], [], [])
+    assert smaller.options == {"s": 2 / 3}
+    neither = sight(growing(tmp_path, "x * exp(43.4 * (s + 1 / s))"), host)
+    assert (neither.untried, neither.options) == (["option s"], {"s": 1.0})
+    assert "other values of option s: with 1.3 and 0.667, expected outputs are NaN" in neither.sentences[0]
+    assert "if s is always 1, write `value: 1` at its argument" in neither.sentences[0]
+    logarithms = sight(growing(tmp_path, "s * log(x)"), host).sentences
+    assert [sentence[:10] for sentence in logarithms] == ["y: about 4"], "half of the inputs are negative"
+
+
+@pytest.mark.slow
+def test_kernels_are_verified_with_the_option_at_which_answers_are_finite(tmp_path: Path, tune: Tune) -> None:
+    right = tune(growing(tmp_path, "x * exp(80 * s)", "y[i] = x[i] * exp(80. * s)"), "100")
+    assert right.status == 0, right.err
+    deaf = tune(growing(tmp_path, "x * exp(80 * s)", "y[i] = x[i] * exp(80.)"), "100")
+    assert (deaf.status, "wrong result: with s=0.66666" in deaf.err) == (1, True), deaf.err
+
+
 @pytest.mark.slow
 def test_a_kernel_without_a_tiny_term_is_refused_and_a_right_one_is_told_what_no_output_shows(
     tmp_path: Path, tune: Tune

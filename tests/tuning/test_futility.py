@@ -97,7 +97,8 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
             "as those of a border, write `role: inout`, with a `fill:` that holds there what is expected, for c; else",
         ),
         ("derived[0] is not written, or NaN; 5 expected; 20 of 65536 elements are off by more than 1e-06", ""),
-        ("c[0] is not written, or NaN; nan expected; 9 of 9 elements are off by more than 1e-06", "`zeroed: each`"),
+        ("c[0] = nan, -inf expected; 20 of 65536 elements are off by more than 1e-06", "give inputs a `fill:` with"),
+        ("c[0] is not written, or NaN; nan expected; 1 of 9 elements are off by more than 1e-06", "`zeroed: each`"),
     ],
 )
 def test_what_explains_few_wrong_elements_is_named(element: str, advice: str) -> None:

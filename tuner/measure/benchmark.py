@@ -316,7 +316,8 @@ class Bench:
         except WrongResult as error:
             words = [f"{name}={value:.16g}" for name, value in other.scope.options.items()]
             words += [f"the inputs of {other.op.also}"] if other.op.also is not None else []
-            hint = "".join(f"; {each}" for each in other_options.hints(other.op, self.scope, other.scope))
+            diverges = mutants.diverges(self.workbench.op, self.workbench.inputs, other.inputs)
+            hint = "".join(f"; {each}" for each in other_options.hints(other.op, self.scope, other.scope, diverges))
             raise WrongResult(f"with {', '.join(words)}: {error}{hint}", error.reason) from None
         finally:
             other.release()

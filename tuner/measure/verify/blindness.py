@@ -7,6 +7,7 @@ for `a` = 1e-8.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import time
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import SpaceError, TunerError
-from tuner.measure.verify import formula_parts, input_sets, other_options
-from tuner.measure.verify.mutants import Mutant, judged, outputs
+from tuner.measure.verify import formula_parts, input_sets, mutants, other_options
+from tuner.measure.verify.mutants import Mutant, judged
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import nominal
@@ -50,8 +51,8 @@ _SEED = -8  # of the verdict in the cache, beside those of precision
 class Sight:
     """What verification cannot see. `unseen` names options, inputs and parts, as in `option a`; `untried` those whose
     change would have taken too long, or has no answers, or shows only with the smaller tolerance of a smaller size.
-    `options` are values of options at which outputs show what they do not show at the problem's own; `sentences` say
-    all this to the user."""
+    `options` are values of options at which outputs show what they do not show at the problem's own, or are finite;
+    `sentences` say all this to the user."""
 
     unseen: list[str] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
@@ -123,6 +124,8 @@ class _Examination:
         self._deadline = time.perf_counter() + MOST_SECONDS
 
     def sight(self) -> Sight:
+        with np.errstate(all="ignore"):
+            self._sight.sentences += mutants.mostly_strange(self._op, self._inputs)
         form = self._op.reference
         formulas = form.outputs if isinstance(form, ExpressionReference) else {}
         named = frozenset[str]().union(*(formula.names for formula in formulas.values()))
@@ -166,7 +169,7 @@ class _Examination:
             names = self._sight.untried
             if 0 < abs(self._scope.passed_options.get(name.removeprefix("option "), 0)) < MOST / 10:
                 self._late.append(name)
-        except (TunerError, MemoryError):  # a reference may refuse what was changed, such as another shape
+        except (TunerError, MemoryError, _Diverges):  # a reference may refuse what was changed, such as another shape
             names = self._sight.untried
         if name not in names:
             names.append(name)
@@ -174,8 +177,13 @@ class _Examination:
     def _is_option_seen(self, name: str) -> bool:
         """Whether outputs show the option, perhaps at a larger value, which is then noted."""
         other = other_options.varied(self._op, self._scope, {name})
-        if other is None or not self._referee.covers(other) or self._shows(other):
+        if other is None or not self._referee.covers(other):
             return True
+        try:
+            if self._shows(other):
+                return True
+        except _Diverges:
+            return self._is_option_seen_nearer(name, other)
         value, own = other.options[name], self._scope.passed_options[name]
         types = [dtype(argument, self._scope) for argument in self._op.takers[name]]
         while abs(value) < MOST / 10 and all(each.kind == "real" and each.holds(10 * value) for each in types):
@@ -189,6 +197,23 @@ class _Examination:
                 )
                 return True
         return False
+
+    def _is_option_seen_nearer(self, name: str, other: Scope) -> bool:
+        """The same at a value that is nearer to 0, because the computation diverges at that of `other`."""
+        own, value = self._scope.passed_options[name], other_options.nearer(self._op, self._scope, name)
+        self._sight.options[name] = own
+        with contextlib.suppress(_Diverges):
+            if value is not None:
+                is_shown = self._shows(replace(other, options={**other.options, name: value}))
+                self._sight.options[name] = value
+                return is_shown
+        tried = " and ".join(f"{each:.3g}" for each in (other.options[name], value) if each is not None)
+        self._sight.sentences.append(
+            f"verification did not try other values of option {name}: with {tried}, expected outputs are NaN, infinite "
+            f"or too large for their type; so a kernel that ignores it may pass; if {name} is always {own:g}, write "
+            f"`value: {own:g}` at its argument in place of the option; else give inputs a `fill:` of smaller numbers"
+        )
+        raise _Diverges
 
     def _is_input_seen(self, argument: Argument, position: int) -> bool:
         self._watch()  # before other contents take memory
@@ -240,16 +265,21 @@ class _Examination:
         contents: Mapping[str, Elements] = _NONE,
         inputs: InputSet | None = None,
     ) -> bool:
-        """Whether an output of this changed problem differs from `inputs` by more than `margin` times its tolerance."""
+        """Whether an output of this changed problem differs from `inputs` by more than `margin` times its tolerance.
+
+        Raises _Diverges if the problem has other options, and answers that are not finite with them.
+        """
         self._watch()
         began = time.perf_counter()
         self._answers += 1
         inputs = inputs or self._inputs
         all_contents = {**inputs.contents, **contents}
         answers, _ = (referee or self._referee).answers(scope, all_contents, OTHER_SEED + self._answers)
-        is_shown = False
+        is_shown, changed = False, replace(inputs, answers=answers)
         with np.errstate(all="ignore"):
-            for output in outputs(self._op, inputs):
+            if scope.options != self._scope.options and mutants.diverges(self._op, self._inputs, changed):
+                raise _Diverges
+            for output in mutants.outputs(self._op, inputs):
                 other = Mutant("other", replace(output, answer=answers[output.name]).right)
                 wide = output.bound.widened(self._wide.get(output.name, output.bound))
                 is_shown = is_shown or judged(replace(output, bound=wide.scaled(margin)), other).is_rejected
@@ -263,6 +293,10 @@ class _Examination:
         """Raise _TooSlow if further answers would take too long."""
         if time.perf_counter() + self._seconds > self._deadline:
             raise _TooSlow
+
+
+class _Diverges(Exception):
+    """Expected outputs are not finite with other values of options."""
 
 
 class _TooSlow(Exception):

@@ -35,6 +35,7 @@ CHUNK = 1 << 14  # elements; most mutants are rejected in the first chunk
 PART = 1 << 16  # elements that a thread compares at a time, whose temporaries fit in its cache
 MOST_THREADS = 8  # NumPy's short calls do not keep more of them busy
 SAMPLE = 4096  # elements among which the replaced ones are chosen
+MOST_STRANGE = 0.1  # of the answers of an output, without a warning
 REPLACED = 16  # replaced elements that are tried
 
 
@@ -56,6 +57,10 @@ class Output:
         if isinstance(elements, slice):
             return self.answer.part(elements.start, min(elements.stop, self.answer.size))
         return self.answer.at(elements)
+
+    def strange(self, elements: slice | Array) -> int:
+        """How many of these answers are NaN, infinite or larger than the output's type holds."""
+        return int(np.count_nonzero(~(np.abs(self.expected(elements)) <= self.dtype.high)))
 
     def right(self, elements: slice | Array) -> Array:
         """These elements as a correct kernel writes them."""
@@ -120,6 +125,32 @@ def outputs(op: Operation, inputs: InputSet) -> Iterator[Output]:
         declared = op.tolerance.get(name)
         is_declared = declared is not None and bool(declared.terms.keys() - {"wrong"})
         yield Output(name, answer, dtype, inputs.bounds[name], is_declared)
+
+
+def diverges(op: Operation, own: InputSet, other: InputSet) -> bool:
+    """Whether the answers of `other` have far more strange numbers than those of `own`, as with a time step that is too
+    long."""
+
+    def strange(inputs: InputSet) -> int:
+        floats = (each for each in outputs(op, inputs) if not each.dtype.is_exact)
+        return sum(
+            each.strange(slice(start, start + PART)) for each in floats for start in range(0, each.answer.size, PART)
+        )
+
+    return (count := strange(other)) > 0 and count > 2 * strange(own)
+
+
+def mostly_strange(op: Operation, inputs: InputSet) -> Iterator[str]:
+    """A warning of each output of whose answers, or a sample of them, more than MOST_STRANGE are strange."""
+    for output in outputs(op, inputs):
+        sample = np.unique(np.linspace(0, output.answer.size - 1, SAMPLE).astype(np.int64))
+        share = 0.0 if output.dtype.is_exact else output.strange(sample) / sample.size
+        if share > MOST_STRANGE:
+            yield (
+                f"{output.name}: about {share:.0%} of the expected numbers are NaN, infinite or too large for "
+                f"{output.dtype.name}, and show little of what a kernel computes; give inputs a `fill:` with which "
+                "they are finite"
+            )
 
 
 def _whole_mutants(op: Operation, scope: Scope, inputs: InputSet, output: Output) -> Iterator[Mutant]:

@@ -42,20 +42,32 @@ def varied(
     return replace(scope, options={**scope.options, **options}) if options else None
 
 
-def hints(op: Operation, own: Scope, other: Scope) -> list[str]:
-    """What to do about a kernel that is wrong at the options of `other` because a whole number has no other value."""
+def hints(op: Operation, own: Scope, other: Scope, diverges: bool) -> list[str]:
+    """What to do about a kernel that is wrong at the options of `other` because an option has no other value, as a
+    whole number, or any option at whose other value the computation `diverges`."""
     whole = {name for name, takers in op.takers.items() if any(dtype(each, own).kind == "integer" for each in takers)}
     return [
         f"if {name} is always {value:g}, write `value: {value:g}` at its argument in place of the option"
         for name, value in own.passed_options.items()
-        if name in whole and value != other.options[name]
+        if (diverges or name in whole) and value != other.options[name]
     ]
 
 
-def _other(option: float, dtype: DType | None) -> float:
+def nearer(op: Operation, scope: Scope, name: str) -> float | None:
+    """A value of an option that is nearer to 0 than its own, as a shorter time step, whose computation does not
+    diverge; None for whole numbers."""
+    types = [dtype(argument, scope) for argument in op.takers[name]]
+    if any(each.kind != "real" for each in types):
+        return None
+    option = scope.passed_options[name]
+    return _other(option, types[0] if types else None, factor=0.5)
+
+
+def _other(option: float, dtype: DType | None, factor: float = 1.0) -> float:
     """Another value than `option`, of the same sign and similar size, for an argument of `dtype`.
 
-    A kernel that keeps fewer digits of it than the argument has gets another number.
+    A kernel that keeps fewer digits of it than the argument has gets another number. With the `factor` 0.5, the value
+    is nearer to 0.
     """
     if dtype is not None and dtype.kind == "boolean":
         return 1 - option
@@ -63,8 +75,8 @@ def _other(option: float, dtype: DType | None) -> float:
         return option + (2 if option in (0, 1) else 1)  # with 0 and 1 a kernel may ignore the option
     first = option + 0.3 if option in (0, 1) else option * 1.3
     # In binary 1.010101... and 1.101010...: to any number of digits, they are rounded by a third of the last one.
-    power = math.ldexp(math.copysign(0.5, option), math.frexp(option or 0.3)[1])
-    values = (first, power * (4 / 3), power * (5 / 3))
+    power = factor * math.ldexp(math.copysign(0.5, option), math.frexp(option or 0.3)[1])
+    values = (first if factor == 1 else option / 1.3, power * (4 / 3), power * (5 / 3))
     apart = [value for value in values if abs(value - option) >= APART * abs(option)]
     return next((value for value in apart if _shows(value, option, dtype or DTYPES["float64"])), power)
 
