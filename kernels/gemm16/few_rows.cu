@@ -16,7 +16,8 @@
 //   thread are a multiple of 8 apart, so that all begin equally far behind such a multiple: by `shift` numbers. So no
 //   number of B is moved. Where B is K x N, a thread loads vectors as they lie, its columns are `shift` further to the
 //   left, and a block serves eight columns fewer. Where B is N x K, a warp moves A instead, once for all its rows.
-//   The end of B may lie inside a vector. A thread that has it loads it number by number, and keeps it in shared memory.
+//   The end of B may lie inside a vector. It is loaded number by number, to shared memory, and joins the others before
+//   they are multiplied: a 0 in its place, times an infinity of A, would be NaN.
 // On an H200 with bfloat16, the best found in some seconds take 0.0098 ms at 1x4096x4096, where cuBLAS takes 0.0124.
 // Where rows of B begin anywhere, the best of some 20 configurations are on average 1.4 times as fast as cuBLAS for one
 // row, and more for two to four. With rows at multiples of 16 bytes, mma_any is faster from some four rows on.
@@ -181,7 +182,7 @@ KERNEL void CLUSTER __launch_bounds__(threads, 1)
     float sum[few][rows_b] = {};
     const int limit = min(end, K + shift);
     int next_k = begin + down * 256 + lane * 8;
-    __shared__ uint4 lasts[threads / 32]; // the rows of a warp are so far apart that one of its threads has it at most
+    __shared__ uint4 lasts[threads / 32]; // at most one thread of a warp has it, as rows are a multiple of 8 apart
     uint4 *const last = lasts + threadIdx.x / 32;
     if (!wide_b && next_k < limit) {
         const int steps = (limit - 1 - next_k) / (DOWN * 256);
