@@ -171,6 +171,33 @@ def test_a_header_of_the_repository_is_found_if_only_one_folder_has_it(tmp_path:
     compiled(tmp_path, tune, (tmp_path / "f.yaml").read_text())
 
 
+def test_of_a_kernel_in_a_header_blocks_are_knobs_and_numbers_of_a_build_are_none(tmp_path: Path, tune: Tune) -> None:
+    """A kernel without a bound, whose whole blocks the host launches; a block of cub has its number of threads."""
+    (tmp_path / "kernels.h").write_text("""
+#ifdef GIVEN
+#define SHIFT GIVEN
+#else
+#define SHIFT 2
+#endif
+__global__ void f(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = SHIFT; }
+__global__ void sums(float *z, const float *x, int n) {
+    using Sum = cub::BlockReduce<float, 128>;
+    __shared__ typename Sum::TempStorage memory;
+    float sum = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[blockIdx.x * n + i];
+    sum = Sum(memory).Sum(sum);
+    if (threadIdx.x == 0) z[blockIdx.x] = sum;
+}
+""")
+    launches = "f<<<n / 64, 64>>>(y, n); sums<<<rows, 128>>>(z, x, n);"
+    host = f"int main() {{ float *y, *z, *x; int n = count(), rows = count(); {launches} }}"
+    code = f'#include <cub/cub.cuh>\n#include "kernels.h"\n{host}\n'
+    for entry, block, conditions in ("f", ["block_size_x"], ["n % block_size_x == 0"]), ("sums", [128], []):
+        data, _ = drafted(tmp_path, tune, code, "--entry", entry)
+        assert (data["block"], [each["that"] for each in data.get("restrictions", [])]) == (block, conditions)
+        assert "GIVEN" not in data["parameters"]
+
+
 def test_register_hinders_nothing(tmp_path: Path, tune: Tune) -> None:
     code = f"__global__ void f(float *y, int n) {{\n    register {I} const register int two = 2;\n y[i] = two; }}\n"
     _, text = drafted(tmp_path, tune, code)

@@ -21,6 +21,7 @@ from tuner.space.expressions import arithmetic
 from tuner.space.sources.prototype import Prototype, prototypes
 from tuner.space.sources.source import GUARD
 
+_OF_A_BLOCK = re.compile(r"\bcub :: Block\w+ <")  # templates whose arguments have the number of threads
 _ASSERTED = re.compile(r"\bassert \( [^;]*;")
 
 
@@ -269,8 +270,8 @@ class ChosenKnobs(ChosenSizes):
         """Whether a step, or a function that it may call, reads the number of threads along an axis, or of all."""
         opencl = rf"get_(?:local_size|global_id|enqueued_local_size) \( {axis} \)|get_local_linear_id"
         reads = re.compile(rf"\bblockDim \. {'xyz'[axis]}|{opencl}|\b(?:size|num_threads|group_dim|dim_threads) \(")
-        texts = (_ASSERTED.sub("", text) for text in (" ".join(step.body), *self._of_functions))
-        return self.reads_threads and any(map(reads.search, texts))
+        texts = [_ASSERTED.sub("", text) for text in (" ".join(step.body), *self._of_functions)]
+        return self.reads_threads and any(map(reads.search, texts)) and not any(map(_OF_A_BLOCK.search, texts))
 
     def _on_axis(self, extent: str, number: int | None, step: Prototype, axis: int, is_said: bool) -> str:
         """The block size on an axis: `extent` if the source tells it, unless the host has another number."""

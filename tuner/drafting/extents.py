@@ -212,8 +212,9 @@ class DraftedExtents:
                 found[f"{name} == {macro}"] = "the host passes one for the other"
         for at, step in enumerate(self._facts.steps if self._facts.has_grid else ()):
             for axis, (block, blocks) in enumerate(zip(self._facts.block_of(step), self.grid(at), strict=False)):
-                whole = self._whole(at, axis, block, blocks) if blocks and block in knobs else ""
-                is_sure = whole.isdecimal() and not any(int(whole) % int(each) for each in knobs[block].values)
+                values = knobs[block].values if block in knobs else [block] * (block.isdecimal() and block != "1")
+                whole = self._whole(at, axis, block, blocks) if blocks and values else ""
+                is_sure = whole.isdecimal() and not any(int(whole) % int(each) for each in values)
                 if whole and not is_sure:
                     found[f"{whole} % {block} == 0"] = "the host launches whole blocks only"
             for tile, rows in strides.covered(step.body, self._facts.block_of(step)):

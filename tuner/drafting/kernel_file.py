@@ -88,9 +88,9 @@ class KernelFile:
         self.code = singly.declared(self._read_by_compiler(device_code.of(whole, ()) if is_cuda else whole))
         self.include, self._whole, self.missing = self._with_headers(include)
         self.text = singly.declared(self._whole)
-        if not [*prototypes(self.code)]:  # a file of includes
-            self.code = self.text
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        if not {each.name for each in prototypes(self.code)} >= {each.name for each in chosen}:
+            self.code = self.text  # kernels are in headers, or made there
         self.reached = reached(self.text, chosen)
         self.own = self._own(self.include, chosen)
         self.defined: Sequence[str] = ()

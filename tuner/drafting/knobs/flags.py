@@ -35,6 +35,8 @@ def of_code(code: str, text: str) -> Iterator[tuple[str, Knob]]:
             yield name, guessed(name, "the source stops with #error without it")
         elif not flags.differs_from_zero((text,), name):
             continue
+        elif not is_defined and re.search(rf"^[ \t]*#[ \t]*define[ \t]+\w+[ \t]+{name}\b", text, re.M):
+            continue  # a build gives its number to another macro
         elif not is_defined and flags.is_flag((text,), name):
             ask = "the source tests it by #ifdef, and false leaves it undefined: may it vary?"
             yield name, Knob(_OFF_AND_ON, False, ask)
