@@ -136,6 +136,12 @@ void run(int n) {
     compiled(tmp_path, tune, re.sub(r"    diag:\n", "", uncommented(text)))
     text = drafted(tmp_path, tune, code.replace("CHANGE", "n = 2 * n;"))[1]
     assert "#   in `sizes:`, last:\n#   in `sizes:`, tiles:\n" in text, "the kernel has another n"
+    passed = code.replace("int diag)", "int diag, int all)").replace("n) x", "n && diag < all) x")
+    text = drafted(tmp_path, tune, passed.replace("CHANGE", "").replace("n, diag)", "n, diag, n / TILE)"))[1]
+    assert 'name: all, dtype: int32, value: "n // TILE"}' in text, "of a knob, too"
+    text = drafted(tmp_path, tune, passed.replace("CHANGE", "").replace("n, diag)", "n, diag, tiles)"))[1]
+    assert "#   - repeat: {diag: {from: 0, to: (2 * ceil_div(n, TILE)) - ceil_div(n, TILE) - 1}}    #" in text
+    compiled(tmp_path, tune, re.sub(r"    diag:\n", "", uncommented(text)))
 
 
 def test_a_loop_of_a_function_that_calls_the_one_that_launches_is_seen(tmp_path: Path, tune: Tune) -> None:

@@ -179,7 +179,8 @@ class Draft:
 
     @cached_property
     def _repeats(self) -> Repeats:
-        return Repeats(self.facts, [*self.extents, *self.arguments.options, *self.facts.knobs])
+        known = [*self.extents, *self.arguments.options, *self.facts.knobs]
+        return Repeats(self.facts, known, self.told.values)
 
     def _path(self, path: Path) -> str:
         """A path as the space file writes it: from the folder of that file."""

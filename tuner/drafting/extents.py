@@ -62,11 +62,12 @@ class DraftedExtents:
         """The kernels' scalars that follow from sizes, with their values."""
         sizes = {*self._facts.sizes, *self._facts.size_macros, *self.new_sizes} - self.rows.leading
         found, used = dict[str, str](), self._used() | self.rows.leading
+        knobs = self._facts.knobs.keys() & self._facts.numbers  # which the host names, too
         for name, value in self._said.values.items():
             words = set(names_in(value)) - {"ceil_div"}
-            if name not in used and words and words <= sizes and not words & {*found, name}:
+            if name not in used and words & sizes and words <= sizes | knobs and not words & {*found, name}:
                 sizes.discard(name)
-                found[name] = value
+                found[name] = re.sub(r"^\(((?:\([^()]*\)|\w+) // \w+)\)$", r"\1", value)
         launched = self._facts.launched
         begun = {
             name: "0"

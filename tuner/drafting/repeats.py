@@ -24,9 +24,11 @@ _OF_BLOCKS = re.compile(r"(?i)(?:block|threads?|work_?group)_?(?:per_?block_?)?(
 
 
 class Repeats:
-    """The loops around the launches of the steps. `known` are the names of sizes and options of the draft."""
+    """The loops around the launches of the steps. `known` are the names of sizes and options of the draft, `values` the
+    scalars that follow from these, with their values."""
 
-    def __init__(self, facts: Facts, known: Sequence[str]) -> None:
+    def __init__(self, facts: Facts, known: Sequence[str], values: Mapping[str, str]) -> None:
+        self._values = values
         self._facts, self._known, self._sites = facts, {*known, *arithmetic.FUNCTIONS}, facts.launches
         self._given = dict[str, str]()  # names of the kernels' arguments, by those of the host
         for site, step in zip(self._sites, facts.steps, strict=False):
@@ -126,8 +128,9 @@ class Repeats:
 
     @property
     def _names(self) -> dict[str, str]:
-        """The names of the draft, by those of the host."""
-        return {name: self._drafted.get(given, given) for name, given in self._given.items()}
+        """The names of the draft, or values of scalars, by the names of the host."""
+        values = {name: f"({value})" if re.search(r"[-+*/]", value) else value for name, value in self._values.items()}
+        return {name: values.get(given) or self._drafted.get(given, given) for name, given in self._given.items()}
 
     def _nested(
         self, items: Sequence[Item], step_lines: StepLines, indent: str, names: Mapping[str, str]
