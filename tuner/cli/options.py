@@ -16,11 +16,10 @@ import click
 
 from tuner import paths
 from tuner.classes import dataclass
-from tuner.cli import output
-from tuner.cli.numbers import Whole
+from tuner.cli import numbers, output
 from tuner.errors import RequestError
 from tuner.languages import KINDS
-from tuner.measure.method import OBJECTIVES
+from tuner.measure.method import OBJECTIVES, TIMEOUT
 from tuner.quoting import shown
 from tuner.space import snapshot
 
@@ -107,12 +106,25 @@ COMPLETE_DEVICE = _completed(lambda: KINDS)
 COMPLETE_STRATEGY = _completed(strategies)
 COMPLETE_OBJECTIVE = _completed(lambda: OBJECTIVES)
 
-SIZES_HELP = (
-    "A file with one size a line, optionally followed by a weight; or a grid: 256:8192*2 or "
-    "M=1:128*2,N=4096,K=4096. May be given several times."
-)
 KERNEL = click.argument("kernel", shell_complete=COMPLETE_KERNEL)
 SIZE = click.argument("size", required=False)
+SIZES = click.argument("sizes", nargs=-1, metavar="[SIZE]...")
+SIZE_LISTS = click.option(
+    "--sizes",
+    "size_lists",
+    multiple=True,
+    metavar="FILE|GRID",
+    help="A file with one size a line, optionally followed by a weight; or a grid: 256:8192*2 or "
+    "M=1:128*2,N=4096,K=4096. May be given several times.",
+)
+TIMEOUT_OPTION = click.option(
+    "--timeout",
+    type=numbers.TIMEOUT,
+    metavar="SECONDS",
+    default=TIMEOUT,
+    show_default=True,
+    help="Time limit per configuration, in seconds.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
 DEVICE = click.option(
     "--device",
@@ -150,7 +162,12 @@ TYPES = click.option(
 
 
 SEED = click.option(
-    "--seed", type=Whole(0, 2**32 - 1), metavar="N", default=0, show_default=True, help="Random seed of the strategy."
+    "--seed",
+    type=numbers.Whole(0, 2**32 - 1),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Random seed of the strategy.",
 )
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, help="Log on standard error what is built, verified and measured, with times."

@@ -15,14 +15,16 @@ from tuner.cli.options import (
     RESULTS,
     SEED,
     SET,
-    SIZES_HELP,
+    SIZE_LISTS,
+    SIZES,
+    TIMEOUT_OPTION,
     TYPES,
     VERBOSE,
     storage_option,
     with_kept_files,
 )
 from tuner.errors import RequestError
-from tuner.measure.method import TIMEOUT, Method
+from tuner.measure.method import Method
 from tuner.quoting import quoted
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @KERNEL
-@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
-@click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
+@SIZES
+@SIZE_LISTS
 @click.option(
     "--within",
     type=numbers.Real(1, 10, example="1.03", is_above=True),
@@ -62,14 +64,7 @@ if TYPE_CHECKING:
 @SET
 @TYPES
 @SEED
-@click.option(
-    "--timeout",
-    type=numbers.TIMEOUT,
-    metavar="SECONDS",
-    default=TIMEOUT,
-    show_default=True,
-    help="Time limit per configuration, in seconds.",
-)
+@TIMEOUT_OPTION
 @storage_option("Database in which several machines share the studies.")
 @RESULTS
 @VERBOSE

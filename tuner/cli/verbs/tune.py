@@ -18,7 +18,9 @@ from tuner.cli.options import (
     RESULTS,
     SEED,
     SET,
-    SIZES_HELP,
+    SIZE_LISTS,
+    SIZES,
+    TIMEOUT_OPTION,
     TYPES,
     VERBOSE,
     storage_option,
@@ -34,7 +36,6 @@ from tuner.measure.method import (
     MOST_REPEATS,
     OBJECTIVES,
     STANDARD,
-    TIMEOUT,
     Method,
     parse_objectives,
 )
@@ -43,8 +44,8 @@ from tuner.quoting import quoted
 
 @click.command("kernel", hidden=True)
 @KERNEL
-@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
-@click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
+@SIZES
+@SIZE_LISTS
 @DEVICES
 @SET
 @TYPES
@@ -70,14 +71,7 @@ from tuner.quoting import quoted
     show_default=True,
     help="Timed runs per configuration.",
 )
-@click.option(
-    "--timeout",
-    type=numbers.TIMEOUT,
-    metavar="SECONDS",
-    default=TIMEOUT,
-    show_default=True,
-    help="Time limit per configuration, in seconds.",
-)
+@TIMEOUT_OPTION
 @click.option("--full", is_flag=True, help="Repeat slow configurations as often as fast ones.")
 @click.option(
     "--as",
