@@ -12,9 +12,11 @@ from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL, SIZE, TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from tuner.search.pool import Pool
     from tuner.space.argument import Argument
+    from tuner.space.config import Config
     from tuner.space.expressions import Expression
     from tuner.space.loops import Order
     from tuner.space.model import Space
@@ -41,7 +43,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     from tuner.catalog import catalog
     from tuner.errors import NoConfiguration
     from tuner.search.listing import listed
-    from tuner.space import chosen_types, loops, parsing
+    from tuner.space import chosen_types, parsing
     from tuner.space.chosen import common
     from tuner.space.default import first_valid
     from tuner.space.texts import size_text, types_text
@@ -55,7 +57,20 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     with contextlib.suppress(NoConfiguration):
         pool = listed(space, scope)
     default = dict(space.default) or (first_valid(space, scope) if pool else {})
-    data = {
+    at = f"{size or size_text(sizes)}{types_text(chosen)}"
+    count = f"{pool.words if pool else 0} configurations are valid at {at} on {counted_for}"
+    data = _data(space, sizes, pool, counted_for, default)
+    output.answer(as_json, data, _text(space, count, default))
+
+
+def _data(
+    space: Space, sizes: Mapping[str, int], pool: Pool | None, counted_for: str, default: Config
+) -> dict[str, Any]:
+    """What the space file says, and the valid configurations, as JSON data."""
+    from tuner.space import loops
+
+    op = space.operation
+    return {
         "kernel": space.name,
         "title": space.title,
         "languages": list(space.written_in),
@@ -70,15 +85,19 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         "steps": [_step(step) for step in space.steps],
         **({"order": loops.to_json(space.order)} if space.order else {}),
         "scratch": [_scratch(argument) for argument in op.scratch],
-        "reference": space.operation.reference.kind,
+        "reference": op.reference.kind,
         "source": ", ".join(map(str, space.sources)),
         "source_note": space.source_note,
     }
+
+
+def _text(space: Space, count: str, default: Config) -> str:
+    """The same for people; `count` says how many configurations are valid."""
+    op = space.operation
     rows = [[n, " ".join(map(str, v)), default.get(n, "")] for n, v in space.parameters.items()]
-    at = f"{size or size_text(sizes)}{types_text(chosen)}"
     lines = [
         f"{space.name}: {space.title}",
-        f"{pool.words if pool else 0} configurations are valid at {at} on {counted_for}",
+        count,
         *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
         output.table(["parameter", "values", "default"], rows),
         *(_order_lines(space, space.order or tuple(range(len(space.steps)))) if space.order or space.steps[1:] else ()),
@@ -86,10 +105,9 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         *(f"restriction {restriction}" for restriction in space.restrictions),
         f"source {', '.join(map(str, space.sources))}",
         *([f"note: {space.source_note}"] if space.source_note else []),
+        *([output.UNVERIFIED] if op.reference.kind == "none" else []),
     ]
-    if space.operation.reference.kind == "none":
-        lines.append(output.UNVERIFIED)
-    output.answer(as_json, data, "\n".join(lines))
+    return "\n".join(lines)
 
 
 def _counted_for(space: Space, device: str | None, scope_of: Callable[[str, Limits], Scope]) -> tuple[str, Scope]:

@@ -86,20 +86,25 @@ def command(
     data["warnings"] = [*dict.fromkeys((*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes)))]
     output.warn(data["warnings"])
     if compiles:
-        from tuner.devices import sample_build
-
-        samples = sample_build.samples(space, scope)
-        data["builds"] = [asdict(sample) for sample in samples]
-        lines += map(str, samples)
-        doubts = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.doubts]
-        data["warnings"] += doubts
-        output.warn(doubts)
+        lines += _compiled(file, space, scope, data)
     if answers:
         lines.append(_answers(space, scope, size, data))
     if show_source:
         data["sources"] = _sources(space, scope)
         lines += data["sources"]
     output.answer(as_json, data, "\n".join(lines))
+
+
+def _compiled(file: Path, space: Space, scope: Scope, data: dict[str, Any]) -> list[str]:
+    """Build the default configuration, add the builds to `data`, and return them as lines. Prints warnings."""
+    from tuner.devices import sample_build
+
+    samples = sample_build.samples(space, scope)
+    data["builds"] = [asdict(sample) for sample in samples]
+    doubts = [f"{file}: {message} ({sample.kind})" for sample in samples for message in sample.doubts]
+    data["warnings"] += doubts
+    output.warn(doubts)
+    return [*map(str, samples)]
 
 
 def _answers(space: Space, scope: Scope, size: str | None, data: dict[str, Any]) -> str:
