@@ -38,8 +38,8 @@ def write(
     """
     from tuner.report.pages import vega
 
-    suffix = vega.suffix_of(file) if file is not None else ".html"
     if file is not None:
+        vega.suffix_of(file)  # raises for a wrong name, before anything is read
         vega.check()
     if recording is not None:
         excluded = {
@@ -63,20 +63,27 @@ def write(
             output.warn([f"{vega.MISSING}; no page was written"])
     if file is not None:
         check_file("--output", file)
-    from tuner.report.findings import Findings
-    from tuner.report.pages import study_page
-
     if measure:
         study = _measured(study, storage)
+    findings = _analysed(study, file)
+    lines = [*_lines(study, findings), *([str(file)] if file else [])]
+    output.answer(as_json, {"file": file and str(file), **findings.to_json()}, "\n".join(lines))
+
+
+def _analysed(study: Subject, file: Path | None) -> Findings:
+    """The findings about a study, which are drawn into `file`, if there is one."""
+    from tuner.report.findings import Findings
+    from tuner.report.pages import study_page, vega
+
     with progress.displayed() as listener:
         listener.begun("analysing the trials", prefix="")
         findings = Findings.of(study)
         if file is not None:
             listener.begun(f"drawing {file.name}", prefix="")
+            suffix = vega.suffix_of(file)
             is_page = suffix == ".html"
             write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
-    lines = [*_lines(study, findings), *([str(file)] if file else [])]
-    output.answer(as_json, {"file": file and str(file), **findings.to_json()}, "\n".join(lines))
+    return findings
 
 
 def _recorded(recording: Path, results: Path | None, others: list[str]) -> tuple[Subject, str]:
