@@ -64,7 +64,7 @@ BAD_REQUESTS = {
     ("sgem", "8"): "or did you mean the family sgemm?",
     ("shwo", "8"): "did you mean `tune show`?",
     ("spaces/sgemm/03_naiv.yaml", "8"): "no such file; did you mean spaces/sgemm/03_naive.yaml?",
-    ("show", "sgemm"): "write more of the name; to use all of them, write `tune sgemm SIZE` or tuner.dispatch",
+    ("show", "sgemm"): "name; to use all of them, write `tune sgemm SIZE`, `tune compare sgemm` or tuner.dispatch",
     ("cover", "sgemm", "--sizes", "64:wrong"): "64:wrong",
     ("cover", "sgemm", "0"): "whole number from 1 on",
     ("cover", "sgemm", "64", "--timeout", "nan"): "--timeout",

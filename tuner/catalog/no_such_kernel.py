@@ -24,7 +24,7 @@ def ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
         choices = ", ".join(entry.name for entry in matches[:MOST_NAMED])
         more = "write more of the name"
         if all(entry.name.startswith(f"{kernel}/") for entry in matches):
-            more += f"; to use all of them, write `tune {kernel} SIZE` or tuner.dispatch"
+            more += f"; to use all of them, write `tune {kernel} SIZE`, `tune compare {kernel}` or tuner.dispatch"
         return RequestError(f"kernel {quoted(kernel)} could be {choices}{rest}; {more}")
     choices = ", ".join(shown(entry.file) for entry in matches[:MOST_NAMED])
     return RequestError(

@@ -107,7 +107,10 @@ def requested(signature: inspect.Signature, origin: str, names: Collection[str])
 
 
 def _refusal(origin: str, name: str, names: Collection[str]) -> str:
-    return f"{origin} asks for {shown(name)}; it may ask for {shown(', '.join(names))}"
+    return (
+        f"{origin} asks for {shown(name)}; it may ask for {shown(', '.join(names))}, and for no tuning parameter: all "
+        "configurations must compute the same from the same inputs"
+    )
 
 
 def closure(file: Path) -> list[Path]:
