@@ -277,6 +277,9 @@ def test_the_host_tells_shapes_and_strides(tmp_path: Path) -> None:
     assert "where it is true, `arguments:` have INDEX, stride_i" in text
     assert re.search(r"sizes:.*\n    seqlen:\n    batch:\n", text)
     assert lines["groups"] == 'value: "seqlen // 2"}'  # the half of x.shape[1]
+    (tmp_path / "host.py").write_text(HOST.replace("index is not None,\n    )", "index is not None, BLOCK=64,\n    )"))
+    text = PythonDraft(tmp_path / "host.py", None, tmp_path / "host.yaml").text()
+    assert "# ? the launch passes the same number: is 64 BLOCK? then write the name" in text
 
 
 def test_a_likely_grid_is_what_the_kernel_does_with_its_numbers(tmp_path: Path) -> None:

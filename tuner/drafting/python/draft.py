@@ -187,7 +187,13 @@ class PythonDraft:
 
     def _grid(self) -> str:
         if self.roles.grid is not None and (extents := self.roles.grid.extents(self.roles.sizes)) is not None:
-            return f"[{', '.join(word(self.roles.in_sizes(each)) for each in extents)}]"
+            numbers = {int(number) for each in extents for number in re.findall(r"\b\d+\b", each)} - {0, 1}
+            passed = ((c.name, self.roles.literal(c.name)) for c in self.roles.function.constants)
+            same = [f"{number} {name}" for name, number in passed if not isinstance(number, bool) and number in numbers]
+            ask = (
+                asked(f"the launch passes the same number: is {' or '.join(same)}? then write the name") if same else ""
+            )
+            return f"[{', '.join(word(self.roles.in_sizes(each)) for each in extents)}]{ask}"
         likely = program_grid.guessed(self.roles.node)
         own = {"ceil_div", *(each.name for each in (*self.roles.function.constants, *self.roles.function.arguments))}
         is_own = all(names_in(ast.parse(each)) <= own for each in likely or ())  # not of a function that it calls
