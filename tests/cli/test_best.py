@@ -100,6 +100,9 @@ def test_a_gain_that_a_busy_machine_distorts_has_that_by_the_shortest_times(tune
         assert told.out.endswith(gain + (remark if is_told else "\n")), told.out
     asked = (KERNEL, "64", "--device", "Fast", "--results", tmp_path, "--no-measure")
     assert remark.strip() in tune("explain", *asked).out, "what shows the same gain says the same"
+    Store(KERNEL, tmp_path).put([at(64, "Fast", **of_default, least_gain=0.8)])
+    for verb, words in (("best", asked[:-1]), ("explain", asked)):
+        assert "too noisy to tell" in tune(verb, *words).out, "by the shortest times, the default is faster"
     distorted = at(64, "Fast", **of_default, least_gain=4.0)
     assert output.gain_for_table(distorted) == "9.00 x (4 x by the shortest times)", "so does a table of several sizes"
 

@@ -107,6 +107,8 @@ def of_default(record: Record) -> str:
         return ""
     if is_too_short(record):
         return TIE if tie_or_noisy(record.time_ms, record.default_ms) == TIE else TOO_SHORT
+    if (undistorted_gain(record) or 1) < 1 < record.default_ms / record.time_ms:
+        return NOISY  # by the shortest times, the default is faster
     if record.default_ties or record.default_spread is not None:
         return tie_or_noisy(record.time_ms, record.default_ms) if record.default_ties else ""
     return of_medians(record.time_ms, record.spread, record.default_ms, None)
