@@ -59,7 +59,7 @@ def contenders(subject: Subject) -> list[Contender]:
             # Old records lack the default's spread even if it took part in the finals, as defaults up to SLOW did.
             in_finals = finals.default_spread is not None or finals.default_ms <= SLOW * finals.time_ms
             origin = FINALS if in_finals else SEARCH
-            ties = same or bool(verdicts.of_default(finals))
+            ties: bool | None = same or bool(verdicts.of_default(finals))
             found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))
         elif default in timings:
             ties = same or (bool(timings[subject.best].verdict(timings[default])) if finals is None else None)
