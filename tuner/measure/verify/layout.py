@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
@@ -50,25 +50,35 @@ class Layout:
         written = sorted(inputs.write_only & buffers.keys())
         self._secrets = {name: secrets.randbits(31) for name in written if not self._is_real(name)}
         self.compared = {name for name in self._references if self._can_compare(name)}
+        self._place(copies or {}, references or {}, like)
+        self._bind(compared, written)
+
+    def _place(self, copies: Mapping[str, Buffer], references: Mapping[str, Buffer], like: Layout | None) -> None:
+        """Put the inputs and the references into memory."""
         held = {name: like.held(data) if like is not None else None for name, data in self._data.items()}
         self.copies = {
-            name: self._uploaded(data, (copies or {}).get(name)) if (known := held[name]) is None else known[0]
+            name: self._uploaded(data, copies.get(name)) if (known := held[name]) is None else known[0]
             for name, data in self._data.items()
         }
         self.references = {
-            name: data.memory if isinstance(data, Placed) else self._uploaded(data, (references or {}).get(name))
+            name: data.memory if isinstance(data, Placed) else self._uploaded(data, references.get(name))
             for name, data in self._references.items()
         }
         both = ((self._data, self.copies), (self._references, self.references))
         self._placed = [(memory[name], data) for datas, memory in both for name, data in datas.items()]
         sums = {id(known[0]): known[1] for known in held.values() if known is not None}
         self._checksums = {
-            number: sums.get(id(memory)) or placer.checksum(memory)
+            number: sums.get(id(memory)) or self._placer.checksum(memory)
             for number, (memory, data) in enumerate(self._placed)
             if not _is_read_back(data)
         }
+
+    def _bind(self, compared: Set[str], written: Sequence[str]) -> None:
+        """Bind the calls that prepare and check a run, in which the outputs `compared` have answers, and those
+        that are `written` alone are poisoned."""
+        kernels, buffers, inputs = self._kernels, self._buffers, self.inputs
         self._restore = [kernels.restore(buffers[name], copy) for name, copy in self.copies.items()]
-        if not device.on_processor:  # on a processor, data just written are in the cache anyway
+        if not self._device.on_processor:  # on a processor, data just written are in the cache anyway
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
         self._poison = {
             fill: [call for name in written for call in self._poisoning(name, fill)] for fill in (NAN, NUMBER)
