@@ -24,11 +24,8 @@ from tuner.space.sources.rendering import Version
 from tuner.store import time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.crew.crews import Crews
-from tuner.tuning.exploration import Quiet
 from tuner.tuning.ledger.trial import Trial
-from tuner.tuning.request import TuningRequest
-from tuner.tuning.several.cover_trials import CoverTrials
+from tuner.tuning.several.cover_times import CoverTimes
 from tuner.tuning.several.covering import SizedBuild, choose, spread_out
 from tuner.tuning.several.predicted_winners import PredictedWinners
 from tuner.tuning.several.problems import members
@@ -229,15 +226,14 @@ def trial(value: float) -> Trial:
 
 def test_each_kernel_brings_its_own_record_from_the_nearest_size_that_is_aligned_alike(tmp_path: Path) -> None:
     spaces = {name: catalog.load(scaled(tmp_path / name, name)) for name in ("even", "odd", "slow")}
-    with Crews(print) as crews:
-        trials = CoverTrials(crews, TuningRequest("even", None), spaces, Quiet(print), TrialTable())
-    trials.history.add({"n": 1000}, "even", [trial(1.0)])
-    trials.history.add({"n": 1500}, "odd", [trial(9.0)])
-    trials.history.add({"n": 1500}, "even", [trial(1.0)])
-    trials.history.add({"n": 3001}, "odd", [trial(1.0)])
-    trials.history.add({"n": 3001}, "slow", [trial(2.0)])
+    times = CoverTimes(spaces)
+    times.history.add({"n": 1000}, "even", [trial(1.0)])
+    times.history.add({"n": 1500}, "odd", [trial(9.0)])
+    times.history.add({"n": 1500}, "even", [trial(1.0)])
+    times.history.add({"n": 3001}, "odd", [trial(1.0)])
+    times.history.add({"n": 3001}, "slow", [trial(2.0)])
     sizes = [WeightedSize({"n": n}, 1.0) for n in (1001, 1100)]
-    assert trials.winners(sizes, 1.03) == {"even": [{"unroll": 1}], "odd": [{"unroll": 1}], "slow": []}
+    assert times.winners(sizes, 1.03) == {"even": [{"unroll": 1}], "odd": [{"unroll": 1}], "slow": []}
 
 
 def test_the_sizes_that_stand_for_all_are_of_both_alignments() -> None:

@@ -20,9 +20,9 @@ from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress
 from tuner.tuning.request import TuningRequest, requests_at
+from tuner.tuning.several.cover_times import CoverTimes
 from tuner.tuning.several.cover_trials import CoverTrials
-from tuner.tuning.several.covering import SizedBuild, choose
-from tuner.tuning.several.table import Pair, TrialTable
+from tuner.tuning.several.covering import Pair, SizedBuild, choose
 
 TUNING, MEASURING = 0.4, 0.75  # shares of the time after which no search, and then no measurement, starts
 
@@ -102,7 +102,7 @@ class CoverRequest:
         """Enter a block with an empty CoverTrials, whose devices close at the end."""
         with Crews(progress.noted) as crews:
             spaces = {space.name: space for space in self.spaces}
-            yield CoverTrials(crews, self.template, spaces, progress, TrialTable())
+            yield CoverTrials(crews, self.template, progress, CoverTimes(spaces))
 
 
 def cover(request: CoverRequest, progress: Progress) -> Cover:
@@ -115,10 +115,10 @@ def cover(request: CoverRequest, progress: Progress) -> Cover:
     with request.trials(progress) as trials:
         began = time.monotonic()
         result = Cover(tuned=trials.tune(sizes, TUNING * seconds))
-        winners = trials.winners(sizes, request.within)
+        winners = trials.times.winners(sizes, request.within)
         result.winners = sum(map(len, winners.values()))
         result.pairs, result.measured = trials.measure(winners, sizes, began + MEASURING * seconds)
-        served = [size for size in sizes if trials.table.ranking(size.sizes)]
+        served = [size for size in sizes if trials.times.table.ranking(size.sizes)]
         for size in (size for size in sizes if size not in served):
             (result.invalid if trials.is_invalid(size) else result.unserved).append(size)
         choice = _Choice(trials, served, request.within)
@@ -150,12 +150,12 @@ def measure_times(request: CoverRequest, progress: Progress) -> Times:
     began = time.monotonic()
     with request.trials(progress) as trials:
         trials.look(request.sizes[0])
-        winners = trials.known(request.within)
+        winners = trials.times.known(request.within)
         try:
             pairs, measured = trials.measure(winners, request.sizes, began + request.seconds, for_tables=True)
         finally:
             trials.tabulate(winners, {})
-    count = len([*trials.table.rows()])
+    count = len([*trials.times.table.rows()])
     return Times(sum(map(len, winners.values())), pairs, measured, count, len(trials.library))
 
 
@@ -164,7 +164,7 @@ class _Choice:
 
     def __init__(self, trials: CoverTrials, sizes: Sequence[WeightedSize], within: float) -> None:
         """Every one of `sizes` must have trials."""
-        self._trials = trials
+        self._trials, self._times = trials, trials.times
         times = [self._near_best(size, within) for size in sizes]
         chosen = choose(times, [size.weight for size in sizes], within)
         self._served = [self._serving(*each, chosen) for each in zip(sizes, times, strict=True)]
@@ -174,18 +174,18 @@ class _Choice:
 
     def _near_best(self, size: WeightedSize, within: float) -> dict[SizedBuild, float]:
         """The builds that take at most `within` times the best at a size, with their times."""
-        values = [(pair, trial.config, trial.value or 0.0) for pair, trial in self._trials.table.ranking(size.sizes)]
+        values = [(pair, trial.config, trial.value or 0.0) for pair, trial in self._times.table.ranking(size.sizes)]
         near = [each for each in values if each[2] <= within * values[0][2]]
         return {self._build(pair, config, size): value for pair, config, value in near}
 
     def _build(self, pair: Pair, config: Config, size: WeightedSize) -> SizedBuild:
-        space, scope = self._trials.spaces[pair[0]], self._trials.scope_at(size)
+        space, scope = self._times.spaces[pair[0]], self._times.scope_at(size)
         return SizedBuild(pair, tuple(step.source.digest for step in rendering.render(Instance(space, config, scope))))
 
     def _serving(self, size: WeightedSize, times: Mapping[SizedBuild, float], chosen: Iterable[SizedBuild]) -> Served:
         """The size, served by the fastest chosen build; `times` are those of the builds within the limit there."""
         build = min((build for build in chosen if build in times), key=lambda each: times[each])
-        best, trial = self._trials.table.ranking(size.sizes)[0]
+        best, trial = self._times.table.ranking(size.sizes)[0]
         return Served(size, build, times[build], trial.value or 0.0, SizedBuild(best))
 
     def concluded(self, winners: Mapping[str, Sequence[Config]], deadline: float) -> Iterator[Served]:
@@ -194,7 +194,7 @@ class _Choice:
         The round compares all chosen configurations of the kernel; the fastest one serves the size. Other winners can
         be runners-up.
         """
-        table = self._trials.table
+        table = self._times.table
         for count, each in enumerate(self._served, 1):
             if time.monotonic() > deadline:
                 yield each
@@ -212,8 +212,8 @@ class _Choice:
 
     def _final(self, kernel: str, sizes: dict[str, int], winners: Sequence[Config]) -> Result:
         """Run the final round at a size, of the kernel's chosen configurations that were measured there."""
-        trials, chosen = self._trials, self._chosen[kernel]
-        configs = [config for pair, config in chosen.items() if trials.table.value(sizes, pair) is not None]
-        others = [config for config in winners if config not in configs and trials.table.has(sizes, kernel, config)]
-        request = requests_at(trials.request, [trials.spaces[kernel]], sizes)[kernel]
+        trials, times, chosen = self._trials, self._times, self._chosen[kernel]
+        configs = [config for pair, config in chosen.items() if times.table.value(sizes, pair) is not None]
+        others = [config for config in winners if config not in configs and times.table.has(sizes, kernel, config)]
+        request = requests_at(trials.request, [times.spaces[kernel]], sizes)[kernel]
         return tune_with(trials.crews, replace(request, budget=None), trials.progress, configs, others)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from tuner.classes import dataclass
-from tuner.space.config import Config
+from tuner.space.config import Config, ConfigKey
 from tuner.space.size_lists import WeightedSize
-from tuner.tuning.several.table import Pair
 
 MOST_CENTRAL = 16  # sizes chosen by Kuehn and Hamburger's heuristic, which is slow for more
 ALIGNED, APART = 8, 3.0  # divisor of an aligned size; distance between an aligned and an unaligned size
+Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 

@@ -10,7 +10,7 @@ from tuner.classes import dataclass
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Outcome
 from tuner.prediction import launch_overhead
-from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.config import Config, config_key
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
@@ -19,8 +19,8 @@ from tuner.store.lookup import Query
 from tuner.store.store import Store
 from tuner.store.time_table import StoredTable
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.several.covering import Pair
 
-Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
 LEAST_TRIAL = 8  # configurations in a kernel's short trial
 HOPELESS = 4.0  # times the best at a near size, or at all other sizes: so slow a kernel is not even tried
 REFUTED = 0.1  # relative difference at which the finals' time replaces a trial's; smaller ones are noise
