@@ -216,7 +216,8 @@ def speed(per_second: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as `12 s`, `3 min` or `2.5 h`."""
+    """A time as `12 s`, `1.8 min`, `30 min` or `2.5 h`."""
     if seconds < 99.5:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+    digits = 1 if seconds < 597 else None  # so that a line every few seconds differs from the last one
+    return f"{round(seconds / 60, digits):g} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
