@@ -285,6 +285,7 @@ def test_a_single_block_has_the_threads_that_its_body_needs(what: str, tmp_path:
 ROLES = {
     "a function that writes": ("write(y, i);", "out"),
     "a function that adds": ("more(y + 1, i);", "inout"),
+    "a function that adds to an array with an extent": ("many(y, i);", "inout"),
     "a function that calls one that reads": ("z[i] = twice(&y[i], i);", "in"),
     "written before it is read": ("y[i] = 1; if (n) y[i] = 2 * y[i];", "out"),
 }
@@ -296,12 +297,19 @@ def test_the_role_of_an_array_follows_it_into_functions(what: str, tmp_path: Pat
     code = f"""
     void write(__global float *a, int i) {{ a[i] = 1; }}
     void more(__global float *a, int i) {{ a[i] += 1; }}
+    void many(__global float a[COUNT], int i) {{ a[i] += 1; }}
     float one(__global float *a, int i) {{ return a[i]; }}
     float twice(__global float *b, int i) {{ return 2 * one(b, i); }}
     __kernel void f(__global float *y, __global float *z, int n) {{ int i = get_global_id(0); {body} }}"""
     data, text = drafted(tmp_path, tune, code, name="f.cl")
     assert {a["name"]: a["role"] for a in data["operation"]["arguments"] if "role" in a}["y"] == role
     assert not any("name: y," in line and "inout?" in line for line in text.splitlines())
+    made = code.replace("float *a, int i) { a[i] += 1", "float POINTER(a, float), int i) { a[i] += 1")
+    is_asked = (
+        "name: y, dtype: float32, shape: [n], role: out}  # ? in, out or inout?"
+        in drafted(tmp_path, tune, made, name="f.cl")[1]
+    )
+    assert is_asked == body.startswith("more"), "a macro makes the parameter"
 
 
 # By what the host does: the file, and lines of its draft.

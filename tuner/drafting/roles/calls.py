@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tuner.space.sources.prototype import is_type_word
+from tuner.space.sources.prototype import is_type_word, parameter
 from tuner.space.sources.tokens import definitions, split, words
 
 _BEFORE_PARENTHESES = {"if", "for", "while", "switch", "return", "sizeof", "case"}
@@ -26,7 +26,7 @@ class Calls:
         self._defined = dict[str, bool]()
         self._bodies = dict[str, list[tuple[list[str], str]]]()
         for _, name, inner, _, body in definitions(words(text)):
-            names = [next((w for w in reversed(part) if w.isidentifier()), "") for part in split(inner)]
+            names = [_name(part) for part in split(inner)]
             self._bodies.setdefault(name, []).append((names, " ".join(body)))
             takes = all("const" in parameter for parameter in split(inner) if "&" in parameter)
             self._defined[name] = takes and self._defined.get(name, True)
@@ -43,6 +43,12 @@ class Calls:
         if not self._has_references or function in self._defined:
             return self._defined.get(function, True)
         return is_type_word(function) or function.endswith("_cast") or _OF_NUMBERS.fullmatch(function) is not None
+
+
+def _name(declared: list[str]) -> str:
+    """The name of a parameter; empty if a macro makes it, as in `REAL MATRIX(a, n)`."""
+    is_made = "(" in declared and "*" not in declared[declared.index("(") + 1 :][:1]
+    return "" if is_made else parameter(declared).name
 
 
 def argument_of(body: str, at: int) -> tuple[str, int]:
