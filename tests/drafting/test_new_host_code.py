@@ -376,7 +376,7 @@ def test_a_block_with_names_is_no_number_of_the_host(tmp_path: Path, tune: Tune)
 #ifndef SHARED
 #define SHARED 1
 #endif
-__global__ void __launch_bounds__(BX *BY) f(float *out, const float *in, int pitch, int w, int h) {
+__global__ void __launch_bounds__(BX *BY, 4) f(float *out, const float *in, int pitch, int w, int h) {
     int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y * BY + threadIdx.y;
 #if SHARED
     __syncthreads();
@@ -395,6 +395,7 @@ int main() {
     assert text.count("  # ? ") == 1  # what is computed: no question about blocks or launch bounds
     shapes = [argument["shape"] for argument in data["operation"]["arguments"][:2]]
     assert "BX" not in str(shapes)
+    assert [each["that"] for each in data["restrictions"]] == ["(BX * BY) * 4 <= 2048"], "or the bounds are ignored"
 
 
 def test_fields_of_a_struct_have_the_numbers_that_the_host_assigns(tmp_path: Path, tune: Tune) -> None:

@@ -18,6 +18,7 @@ from tuner.drafting.polynomials import names_in
 from tuner.drafting.roles import uses
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
+from tuner.space.sources.checks.launch_bounds import MOST_THREADS
 from tuner.space.sources.prototype import Prototype, prototypes
 from tuner.space.sources.source import GUARD
 
@@ -120,6 +121,16 @@ class ChosenKnobs(ChosenSizes):
                 if name != block and int(self.knobs[block].default) + more <= extent:  # else a condition protects it
                     of_knob = f"{block} + {more} <= {name}" if more else f"{block} <= {name}"
                     yield of_knob if name in self.knobs else f"{block} <= {extent - more}"
+
+    def within_bounds(self, step: Prototype) -> Iterator[str]:
+        """The condition on knobs under which a multiprocessor holds the blocks for which launch bounds ask."""
+        threads, blocks, *_ = *step.bounds, "", ""
+        condition, names = f"({threads}) * ({blocks}) <= {MOST_THREADS}", {*names_in(f"{threads} {blocks}")}
+        if blocks and names and names <= self.knobs.keys():
+            ends = ({name: end(self.knobs[name].values) for name in names} for end in (min, max))
+            defaults = {name: self.knobs[name].default for name in names}
+            if holds(condition, defaults) and not all(holds(condition, each) for each in ends):
+                yield re.sub(r"\((\w+)\)", r"\1", condition)
 
     def _knob_of_block(self, step: Prototype, at: int) -> Knob:
         """The knob of a block size that the source does not tell."""

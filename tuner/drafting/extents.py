@@ -222,6 +222,7 @@ class DraftedExtents:
                 if tile in knobs and rows in knobs and int(knobs[tile].default) % int(knobs[rows].default) == 0:
                     found[f"{tile} % {rows} == 0"] = f"the threads of a block cover {tile} in steps of {rows}"
             found |= dict.fromkeys(self._facts.blocks_within(step), "shared memory has an element for each thread")
+            found |= dict.fromkeys(self._facts.within_bounds(step), "its launch bounds ask for so many threads")
             for axis, block in enumerate(self._facts.block_of(step)):
                 if quotient := re.fullmatch(r"(\w+|\([^()]*\)) // (\w+|\([^()]*\))", block):
                     found[f"{quotient[1]} % {quotient[2]} == 0"] = "the number of threads in a block is their quotient"

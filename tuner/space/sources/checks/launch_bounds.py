@@ -20,6 +20,7 @@ from tuner.space.sources.prototype import Prototype
 # threads and 2, 3 or 4 blocks up to these.
 _THREADS = {7.5: 1024, 8.0: 2048, 8.6: 1536, 8.7: 1536, 8.8: 1536, 8.9: 1536, 9.0: 2048, 10.0: 2048, 10.3: 2048}
 _THREADS |= {11.0: 1536, 12.0: 1536, 12.1: 1536}
+MOST_THREADS = max(_THREADS.values())
 _THREADS_OF_A_BLOCK = 1024
 _MOST_COMBINATIONS, _MOST_DEPTH = 10_000, 12
 _OF_GRIDS = frozenset(f"max_grid_{axis}" for axis in "xyz")  # small sizes are within what a device's grids may have
