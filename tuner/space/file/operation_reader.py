@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import keyword
-import math
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from tuner.errors import SpaceError
-from tuner.quoting import quoted, shown
-from tuner.space import chosen_types, expressions
-from tuner.space.argument import Argument, Kind
+from tuner.quoting import quoted
+from tuner.space import chosen_types
+from tuner.space.argument import Argument
 from tuner.space.computation import Operation
-from tuner.space.dtypes import DTYPES, DType, canonical
-from tuner.space.expressions import Expression, arithmetic
+from tuner.space.dtypes import DTYPES
+from tuner.space.expressions import arithmetic
 from tuner.space.file import kind_reader, struct_reader
+from tuner.space.file.argument_reader import ArgumentReader, known_dtypes
 from tuner.space.file.comparison_reader import ComparisonReader
 from tuner.space.file.name_check import check_names
 from tuner.space.file.reference_reader import ReferenceReader
-from tuner.space.file.schema import ArgumentModel, SpaceModel
-from tuner.space.file.strides_reader import StridesReader
+from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.scope import DEVICE_NAMES
-from tuner.space.values import fills, python_function
-from tuner.space.values.fills import Fill
+from tuner.space.values import python_function
 from tuner.space.values.forms import ExpressionReference
-from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 
 
@@ -59,10 +55,9 @@ class OperationReader:
         has_own_arguments = model.arguments is not None
         document, place = (self.document, ("arguments",)) if has_own_arguments else (shared, (*prefix, "arguments"))
         arguments_place = place
-        self.strides_reader = StridesReader(
-            model.arguments or op.arguments, op.sizes, {*self.scope_names, *self.chosen}
-        )
-        arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
+        reader = ArgumentReader(model, self.types, self.scope_names, self.chosen, self.loop_names)
+        declared = model.arguments or op.arguments
+        arguments = tuple(reader.argument(document, place, i, each) for i, each in enumerate(declared))
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments have this name; rename one")
@@ -150,31 +145,9 @@ class OperationReader:
                 raise document.error((*place, name), "this name is taken; choose another")
             for position, dtype in enumerate(allowed):
                 if dtype not in DTYPES:
-                    raise document.error((*place, name, position), f"{quoted(dtype)}: {_known_dtypes()}")
+                    raise document.error((*place, name, position), f"{quoted(dtype)}: {known_dtypes()}")
                 if dtype in allowed[:position]:
                     raise document.error((*place, name, position), f"{dtype} appears twice; keep one")
-
-    def _dtypes(self, document: Document, where: Where, model: ArgumentModel) -> list[DType]:
-        """The dtypes that an argument may have. Raises SpaceError for an unknown one."""
-        if model.dtype is None:
-            raise document.error((*where, "dtype"), "this key is missing; add it")
-        if model.role == "scratch" and model.dtype in self.model.parameters:
-            return [self._dtype_of_value(document, where, model.dtype, v) for v in self.model.parameters[model.dtype]]
-        names = self.types.get(model.dtype, (model.dtype,))
-        if model.dtype not in DTYPES and model.dtype not in self.types:
-            named = f", or a name of `types`: {', '.join(self.types)}" if self.types else ""
-            if model.dtype in self.model.parameters:
-                named = f"; {model.dtype} is a parameter; only scratch may take its dtype from one"
-            raise document.error((*where, "dtype"), f"{quoted(model.dtype)}: {_known_dtypes()}{named}")
-        return [DTYPES[name] for name in names]
-
-    def _dtype_of_value(self, document: Document, where: Where, name: str, value: object) -> DType:
-        """The dtype that a value of parameter `name` means. Raises SpaceError if it is not a dtype."""
-        if (dtype := DTYPES.get(canonical(str(value)))) is None:
-            raise document.error(
-                (*where, "dtype"), f"the parameter {name} has the value {quoted(value)}, which is {_known_dtypes()}"
-            )
-        return dtype
 
     def _check_options(self, operation: Operation, document: Document, place: Where) -> None:
         """Raise SpaceError for an option that no argument can hold, or that arguments of two dtypes take."""
@@ -215,122 +188,7 @@ class OperationReader:
                     "a `tolerance:`, such as `2 * epsilon` for results below 2",
                 )
 
-    def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
-        """The frozen argument. Raises SpaceError if its keys contradict each other."""
-        where = (*place, position)
-        if struct_reader.is_struct(model):
-            names = {*self.scope_names, *self.chosen, *self.loop_names}
-            return struct_reader.read(document, where, model, names, self.types)
-        kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen}, self.model.parameters)
-        has_role = (model.role is not None) if kind is None else model.shape is not None
-        dtypes = self._dtypes(document, where, model) if kind is None or kind.has_shape else []
-        if (model.shape is not None) != has_role:
-            raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
-        value: list[Expression] = model.value or []
-        options = self.model.operation.options
-        is_scalar = model.shape is None and kind is None
-        if is_scalar and model.name in self.loop_names - self.scope_names and not value:
-            value = [expressions.parse(model.name)]
-        is_leading = model.name in self.strides_reader.leading
-        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
-            raise document.error(
-                where,
-                f"{model.name}: a scalar has either the name of a size or option, or a `value`; a leading dimension "
-                "appears in the `strides` of an array",
-            )
-        if is_leading:
-            self.strides_reader.check_scalar(document, where, model, dtypes)
-        strides = self.strides_reader.strides(document, where, model, self.chosen)
-        if model.shape is not None and model.name in self.scope_names:
-            raise document.error(where, f"{model.name}: this name is taken by a size or option")
-        if model.zeroed != "never" and model.role != "scratch":
-            raise document.error((*where, "zeroed"), f"{model.name}: only an array of role scratch is zeroed")
-        for extent in model.shape or []:
-            self._check_extent(document, where, model, kind, extent)
-        # An array is uploaded once, so its contents cannot depend on options, which each launch sets.
-        scalar_names = {*self.scope_names, *self.chosen, *self.loop_names}
-        names = scalar_names if model.shape is None else self.scope_names - options.keys()
-        for expression in value:
-            check_names(document, (*where, "value"), expression, names)
-        if model.value is not None:
-            self._check_values(document, where, model, kind, value)
-        shape = None if model.shape is None else tuple(model.shape)
-        is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
-        fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
-        dtype = model.dtype or ""
-        if not model.compared and model.role not in ("out", "inout"):
-            raise document.error((*where, "compared"), f"{model.name}: only an array of role out or inout is compared")
-        return Argument(
-            model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides,
-            compared=model.compared,
-        )  # fmt: skip
-
-    @staticmethod
-    def _check_values(
-        document: Document, where: Where, model: ArgumentModel, kind: Kind | None, value: Sequence[Expression]
-    ) -> None:
-        """Raise SpaceError for values that an argument cannot have."""
-        extents = [extent.text for extent in model.shape or []]
-        if kind is not None:
-            raise document.error(
-                (*where, "value"),
-                f"{model.name}: `kind: {kind.name}` allows no `value`; let the caller pass it, or write it in the "
-                "source",
-            )
-        if model.role not in ("in", None):
-            raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
-        if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
-            form = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
-            raise document.error(
-                (*where, "value"),
-                f"{len(value)} values; {model.name} is {form}: write one for each element, and the shape as numbers",
-            )
-
-    def _check_extent(
-        self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
-    ) -> None:
-        """Raise SpaceError for a name that an extent may not use.
-
-        Only scratch, and outputs that `derive` reads, may have a shape that depends on the configuration.
-        """
-        read = {name for formula in self.model.operation.derive.values() for name in re.findall(r"\w+", str(formula))}
-        may_vary = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
-        if not may_vary and (chosen := sorted(extent.names & self.chosen)):
-            advice = (
-                "read the output in `derive:`, whose values are compared instead"
-                if model.role == "out" and kind is None
-                else "only scratch, and outputs that `derive:` reads, may have such a shape"
-            )
-            raise document.error(
-                (*where, "shape"),
-                f"`{shown(extent.text)}` depends on {chosen[0]}, which may differ by configuration; {advice}",
-            )
-        check_names(document, (*where, "shape"), extent, {*self.scope_names, *self.chosen})
-
-    def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
-        if model.role not in ("in", "inout") or model.value is not None:
-            raise document.error(
-                where, f"{model.name}: only an array of role in or inout, without `value`, has a `fill`"
-            )
-        try:
-            fill = fills.parse(model.fill, document.path.resolve().parent)
-            for dtype in dtypes:
-                fills.check_values(fill, dtype)
-            if isinstance(fill.function, FunctionObject):
-                of_problem = (*self.model.operation.sizes, *self.model.operation.options)
-                known = [python_function.GENERATOR, *of_problem]
-                python_function.requested(fill.function.signature, fill.function.origin, known)
-        except ValueError as error:
-            raise document.error(where, f"{model.name}: {error}") from None
-        for expression in fill.expressions:
-            check_names(document, where, expression, self.model.operation.sizes)
-        return fill
-
 
 def _position(operation: Operation, number: Argument) -> int:
     """The position of the argument that a number is, or is in."""
     return next(i for i, each in enumerate(operation.arguments) if number.name.split(".")[0] == each.name)
-
-
-def _known_dtypes() -> str:
-    return f"not a dtype; allowed: {', '.join(DTYPES)}"
