@@ -19,7 +19,7 @@ def remarks(function: ast.FunctionDef, outputs: Mapping[str, str]) -> list[str]:
     names = {last_word(call.func) for call in calls}
     found = []
     if any(last_word(call.func) == "dot" and not _is_exact(call) for call in calls):
-        found.append("1e-3    # if tl.dot rounds float32 to TF32: times the sum of the terms' magnitudes")
+        found.append("1e-3 * N    # if tl.dot rounds to TF32, for sums of N terms; with accept: [rounded_inputs]")
     if used := [name for name in APPROXIMATE if name in names]:
         found.append(f"{{rtol: 64 * epsilon}}    # if outputs are float32: tl.{used[0]} is approximate")
     whole = [name for name, dtype in outputs.items() if dtype in DTYPES and DTYPES[dtype].is_exact]
