@@ -143,7 +143,7 @@ class ExperiencedGP(Proposer):
 
     def _gains(self, ahead: Sequence[int]) -> list[tuple[float, int, int]]:
         """The expected gain of each row that waits in a queue, the row, and the number of its experience."""
-        here = {row: values[0] for row, values in self._values.items() if values is not None and values[0] > 0}
+        here = {row: values[0] for row, values in self._values.items() if values and 0 < values[0] < math.inf}
         gains = []
         for number, queue in enumerate(self._queues):
             rows = [row for row in queue if self.free[row]]
