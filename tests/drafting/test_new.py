@@ -265,6 +265,7 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.cu", RICH, [], "several kernels: ns::conv, other; choose one with --entry NAME"),
         ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has ns::conv, other"),
         ("f.cu", "int x;", [], "no kernel found; tuner looks for __global__ and __kernel functions"),
+        ("f.c", "static void f(int n) {} int main() { f(1); }", [], 'static: f; write a .c file with #include "f.c"'),
         ("f.cpp", RICH, [], 'a .c file with an extern "C" function that calls it, and `compile_options: {c: [-xc++]}`'),
         ("f.hpp", "template <int N> void f(float *y) {}", [], "lists; a function in C++ for the CPU needs a .c file"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu, or in .clh, .cuh, .h, .hip, "),

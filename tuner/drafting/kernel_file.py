@@ -24,7 +24,7 @@ from tuner.space.sources.includes import without_comments
 from tuner.space.sources.made_kernels import has_open_names, written_out
 from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
-from tuner.space.sources.tokens import unconditional
+from tuner.space.sources.tokens import definitions, unconditional, words
 from tuner.space.sources.type_names import aliases, has_several, resolved
 
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
@@ -235,8 +235,12 @@ class KernelFile:
             return self.text
 
     def _made_by_macro(self) -> str:
-        """What to do where a macro makes the name of a kernel; else what is looked for."""
+        """What to do where a macro makes the name of a kernel, or all functions are static; else what is looked for."""
         match = _MADE_NAME.search(includes.without_comments(self._whole))
+        static = [name for prefix, name, *_ in definitions(words(self.code)) if "static" in prefix]
+        if static and self.languages == ["c"]:
+            file = f'a .c file with #include "{shown(self.source.name)}" and a function of pointers and numbers'
+            return f"static: {shown(', '.join(static))}; write {file} that calls one, and name that file"
         if match is None:
             return f"{_LOOKED_FOR}; {_ADVICE_FOR_CPP}" if self.is_declared and not self.is_cuda else _LOOKED_FOR
         made = f"{match[1]}({match[2].strip()})"
