@@ -113,7 +113,12 @@ def growing(folder: Path, reference: str, term: str = "s", **more: Any) -> Path:
 
 
 def test_answers_that_are_not_finite_are_told_and_options_avoid_them(host: Device, tmp_path: Path) -> None:
-    smaller = sight(growing(tmp_path, "x * exp(80 * s)"), host)
+    file = growing(tmp_path, "x * exp(80 * s)")
+    space = catalog.load(str(file))
+    unexamined = Workbench(host, space, scope_of(space, host, "100")).with_other_options()
+    assert unexamined is not None
+    assert unexamined.scope.options == {"s": 2 / 3}
+    smaller = sight(file, host)
     assert (smaller.unseen, smaller.untried, smaller.sentences) == ([], [], [])
     assert smaller.options == {"s": 2 / 3}
     neither = sight(growing(tmp_path, "x * exp(43.4 * (s + 1 / s))"), host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tuner.children import memory
@@ -16,7 +16,7 @@ from tuner.measure.answers.poison import NAN
 from tuner.measure.images import Images
 from tuner.measure.problem_arrays import ProblemArrays
 from tuner.measure.timing.clock import MOST_ENQUEUED, RunConditions
-from tuner.measure.verify import other_options, strided
+from tuner.measure.verify import mutants, other_options, strided
 from tuner.measure.verify.array_guards import SMALL, ArrayGuards
 from tuner.measure.verify.bits import RunBits
 from tuner.measure.verify.comparison import Verdict
@@ -96,6 +96,13 @@ class Workbench(ProblemArrays, RunConditions):
         values.
         """
         seen = self._sight.options if self._sight is not None else {}
+        other = self._with_options(seen)
+        if other is not None and mutants.diverges(self.op, self.inputs, other.inputs):  # its sight took too long
+            del other  # before another one takes memory
+            other = self._with_options({**seen, **other_options.nearer(self.op, self.scope)})
+        return other
+
+    def _with_options(self, seen: Mapping[str, float]) -> Workbench | None:
         scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope), seen)
         if scope is not None and not self._referee.covers(scope):
             scope = None

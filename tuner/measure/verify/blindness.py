@@ -124,8 +124,7 @@ class _Examination:
         self._deadline = time.perf_counter() + MOST_SECONDS
 
     def sight(self) -> Sight:
-        with np.errstate(all="ignore"):
-            self._sight.sentences += mutants.mostly_strange(self._op, self._inputs)
+        self._sight.sentences += mutants.mostly_strange(self._op, self._inputs)
         form = self._op.reference
         formulas = form.outputs if isinstance(form, ExpressionReference) else {}
         named = frozenset[str]().union(*(formula.names for formula in formulas.values()))
@@ -200,7 +199,7 @@ class _Examination:
 
     def _is_option_seen_nearer(self, name: str, other: Scope) -> bool:
         """The same at a value that is nearer to 0, because the computation diverges at that of `other`."""
-        own, value = self._scope.passed_options[name], other_options.nearer(self._op, self._scope, name)
+        own, value = self._scope.passed_options[name], other_options.nearer(self._op, self._scope).get(name)
         self._sight.options[name] = own
         with contextlib.suppress(_Diverges):
             if value is not None:

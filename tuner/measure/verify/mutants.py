@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 14  # elements; most mutants are rejected in the first chunk
 PART = 1 << 16  # elements that a thread compares at a time, whose temporaries fit in its cache
 MOST_THREADS = 8  # NumPy's short calls do not keep more of them busy
-SAMPLE = 4096  # elements among which the replaced ones are chosen
+SAMPLE = 4096  # elements among which the replaced ones are chosen, or strange ones are looked for
 MOST_STRANGE = 0.1  # of the answers of an output, without a warning
 REPLACED = 16  # replaced elements that are tried
 
@@ -58,9 +58,13 @@ class Output:
             return self.answer.part(elements.start, min(elements.stop, self.answer.size))
         return self.answer.at(elements)
 
-    def strange(self, elements: slice | Array) -> int:
-        """How many of these answers are NaN, infinite or larger than the output's type holds."""
-        return int(np.count_nonzero(~(np.abs(self.expected(elements)) <= self.dtype.high)))
+    @property
+    def strange(self) -> float:
+        """The share of the answers, or of a sample of them, that are NaN, infinite or larger than the type holds."""
+        if self.dtype.is_exact or not self.answer.size:
+            return 0.0
+        sample = np.unique(np.linspace(0, self.answer.size - 1, SAMPLE).astype(np.int64))
+        return np.count_nonzero(~(np.abs(self.answer.at(sample)) <= self.dtype.high)) / sample.size
 
     def right(self, elements: slice | Array) -> Array:
         """These elements as a correct kernel writes them."""
@@ -128,23 +132,17 @@ def outputs(op: Operation, inputs: InputSet) -> Iterator[Output]:
 
 
 def diverges(op: Operation, own: InputSet, other: InputSet) -> bool:
-    """Whether the answers of `other` have far more strange numbers than those of `own`, as with a time step that is too
-    long."""
-
-    def strange(inputs: InputSet) -> int:
-        floats = (each for each in outputs(op, inputs) if not each.dtype.is_exact)
-        return sum(
-            each.strange(slice(start, start + PART)) for each in floats for start in range(0, each.answer.size, PART)
-        )
-
-    return (count := strange(other)) > 0 and count > 2 * strange(own)
+    """Whether far more answers of `other` are strange than of `own`, as with a time step that is too long."""
+    with np.errstate(all="ignore"):
+        usual = {each.name: each.strange for each in outputs(op, own)}
+        return any(each.strange > 2 * usual[each.name] for each in outputs(op, other))
 
 
 def mostly_strange(op: Operation, inputs: InputSet) -> Iterator[str]:
-    """A warning of each output of whose answers, or a sample of them, more than MOST_STRANGE are strange."""
+    """A warning of each output of whose answers more than MOST_STRANGE are strange."""
     for output in outputs(op, inputs):
-        sample = np.unique(np.linspace(0, output.answer.size - 1, SAMPLE).astype(np.int64))
-        share = 0.0 if output.dtype.is_exact else output.strange(sample) / sample.size
+        with np.errstate(all="ignore"):
+            share = output.strange
         if share > MOST_STRANGE:
             yield (
                 f"{output.name}: about {share:.0%} of the expected numbers are NaN, infinite or too large for "

@@ -53,14 +53,15 @@ def hints(op: Operation, own: Scope, other: Scope, diverges: bool) -> list[str]:
     ]
 
 
-def nearer(op: Operation, scope: Scope, name: str) -> float | None:
-    """A value of an option that is nearer to 0 than its own, as a shorter time step, whose computation does not
-    diverge; None for whole numbers."""
-    types = [dtype(argument, scope) for argument in op.takers[name]]
-    if any(each.kind != "real" for each in types):
-        return None
-    option = scope.passed_options[name]
-    return _other(option, types[0] if types else None, factor=0.5)
+def nearer(op: Operation, scope: Scope) -> dict[str, float]:
+    """Values of the options that are nearer to 0 than their own, as a shorter time step, whose computation does not
+    diverge; whole numbers have none."""
+    types = {name: [dtype(argument, scope) for argument in takers] for name, takers in op.takers.items()}
+    return {
+        name: _other(option, next(iter(types[name]), None), factor=0.5)
+        for name, option in scope.passed_options.items()
+        if all(each.kind == "real" for each in types[name])
+    }
 
 
 def _other(option: float, dtype: DType | None, factor: float = 1.0) -> float:
