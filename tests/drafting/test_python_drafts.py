@@ -709,6 +709,36 @@ def run(out, x, n):
 """
 
 
+PACKED = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def unpacked(X, B, OUT, cols, stride, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
+    packed = tl.load(B + at)
+    tl.store(OUT + at, tl.load(X + at) * ((packed & 12) >> 2))
+
+
+def run(x, b):
+    cols = x.size(-1)
+    rows = x.numel() // cols
+    flat, bits = x.view(rows, cols), b.view(torch.uint8)
+    out = torch.empty_like(flat)
+    unpacked[(rows,)](flat, bits, out, cols, flat.stride(0), BLOCK=64)
+"""
+
+
+def test_views_have_their_extents_and_elements_whose_bits_are_shifted_are_integers(tmp_path: Path) -> None:
+    data = yaml.safe_load(text := drafted(tmp_path, PACKED))
+    assert {each["name"]: (each["dtype"], each["shape"]) for each in data["operation"]["arguments"][:3]} == {
+        "X": ("real", ["rows", "cols"]), "B": ("uint8", ["cols", "cols"]), "OUT": ("real", ["rows", "cols"]),
+    }  # fmt: skip
+    assert "the extents of B? its bits are shifted: which integers are they" in text
+    assert data["grid"] == ["rows"]
+
+
 def test_what_called_functions_do_counts_as_the_kernel_itself(tmp_path: Path) -> None:
     draft = drafted(tmp_path, CALLED, "total")
     space = yaml.safe_load(draft)

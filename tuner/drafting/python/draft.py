@@ -134,6 +134,8 @@ class PythonDraft:
             ask = "what do these indices hold? such as `fill: {integers: [0, n - 1]}`"
         elif array in self.roles.pointers.limits:
             ask = "indices are compared with it: what does it hold? such as `fill: {integers: [0, n]}`"
+        elif array in self.roles.pointers.bits:
+            return told or "uint8", "" if told else "its bits are shifted: which integers are they, uint8 or int32?"
         else:
             return told or "real", ""
         return told or "int32", ask if told else f"int32 or int64? {ask}"

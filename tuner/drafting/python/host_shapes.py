@@ -12,6 +12,7 @@ from tuner.space.dtypes import DTYPES
 _LIKE = ("empty_like", "zeros_like", "ones_like", "rand_like", "randn_like", "full_like")
 _SAME = ("contiguous", "clone", "detach", "to", "float", "half", "bfloat16", "cuda")
 _MADE = ("empty", "zeros", "ones", "rand", "randn", "full", "new_empty", "new_zeros", "new_ones")
+_VIEWED = ("view", "reshape")
 _ALIASES = {"float": "float32", "half": "float16", "double": "float64", "int": "int32", "long": "int64"}
 MOST_STEPS = 10  # from an array to another of the same shape
 
@@ -58,12 +59,12 @@ class HostShapes:
                 self._same.setdefault(target.id, ast.unparse(value.args[0]))
             elif name in _SAME and isinstance(value.func, ast.Attribute):
                 self._same.setdefault(target.id, ast.unparse(value.func.value))
-            elif name in _MADE and value.args:
+            elif name in (*_MADE, *_VIEWED) and value.args:
                 first = value.args[0]
                 extents = first.elts if isinstance(first, ast.Tuple | ast.List) else value.args
                 if (array := _shape_of(first)) is not None:
                     self._same.setdefault(target.id, array)
-                else:
+                elif all(_number(each) != -1 and "torch." not in ast.unparse(each) for each in extents):  # no type
                     self._shapes.setdefault(target.id, list(extents))
             elif name == "numel" and isinstance(value.func, ast.Attribute):
                 self._shapes.setdefault(ast.unparse(value.func.value), [target])

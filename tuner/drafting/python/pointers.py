@@ -35,6 +35,7 @@ class Pointers:
         self.read, self.written, self.passed, self.accumulated = set[str](), set[str](), set[str](), set[str]()
         self.indices = set[str]()  # what they hold is a part of addresses
         self.limits = set[str]()  # indices are compared with what they hold, or loops end at it
+        self.bits = set[str]()  # bits of what they hold are shifted
         self.addressing = set[str]()  # all names that addresses read
         self.factors: dict[str, str] = {}  # those by which indices are multiplied, as strides are: of which array
         for node in ast.walk(function):
@@ -46,6 +47,9 @@ class Pointers:
                     sides = [left, *others]
                     is_of_index = any(map(self._is_of_index, sides))
                     self.limits |= {a for side in sides if is_of_index for a in self._elements(side)}
+                case ast.BinOp(op=ast.RShift() | ast.LShift(), left=left):
+                    parts = [left.left, left.right] if isinstance(left, ast.BinOp) else [left]
+                    self.bits |= {a for each in parts for a in self._elements(each)}
                 case ast.Call(func=func, args=args) if last_word(func) == "range":
                     self.limits |= {a for each in args for a in self._elements(each)}
 
