@@ -303,6 +303,14 @@ PROGRAMS = {
         ['name: y, dtype: float32, shape: ["n // 4", 4], role: ', 'name: x, dtype: float32, shape: ["n // 4 + 1", 4]',
          "grid: [ceil_div(n // 4, block_size_x)]\n"],
     ),
+    "vectors in arrays of numbers": (
+        "#define BLOCK 64\n__global__ void f(float *y, const float *x, const __half *h, int n) {"
+        "int i = blockIdx.x * BLOCK + threadIdx.x; const float4 *v = (const float4 *)(x + 4);"
+        "if (i < n / 4) { float4 a = v[i]; int4 b = reinterpret_cast<const int4 *>(h)[i]; a.x += b.x;"
+        "reinterpret_cast<float4 *>(y)[i] = a; } }",
+        ['name: y, dtype: float32, shape: ["n // 4", 4], role: out}\n', 'x, dtype: float32, shape: ["n // 4 + 1", 4]',
+         'name: h, dtype: float16, shape: ["n // 4", 8], role: in}\n', "grid: [ceil_div(n // 4, BLOCK)]\n"],
+    ),
     "a guess where an index is behind a quotient of a size": (
         f"__global__ void f(float *y, const float *x, int n, int w) {{ {INDEX} int half = n / 2;"
         "if (i < half * w) y[i] = x[i] + x[i + half * w]; }",

@@ -318,9 +318,9 @@ def test_what_the_indices_leave_open_is_asked_for(tmp_path: Path, tune: Tune) ->
 @pytest.mark.parametrize(
     "copy",
     [
-        "const float4 *v = (const float4 *)x; y[i] = v[i].x;",
+        "const float4 *v = (const float4 *)x; y[i] = v[i].x + v->y;",
         "auto v = reinterpret_cast<const float4 *>(x + 4); y[i] = v[i].x;",
-        "y[i] = ((const float4 *)x)[i].x;",
+        "y[i] = ((const vector *)x)[i].x;",
         "y[i] = first(x, i);",
         "const float *v = x; v += 4 * i; y[i] = v[0];",
         "y[i] = x[i / 2 * 3 + (i << 1)];",

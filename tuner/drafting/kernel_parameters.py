@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
 from tuner.drafting import by_value, fields
+from tuner.drafting.arrays import vector_casts
 from tuner.drafting.arrays.byte_offsets import Moved, in_elements
 from tuner.drafting.by_value import Structs
 from tuner.drafting.expansion import is_warp
@@ -70,7 +71,7 @@ class KernelParameters:
 
             self.steps = by_host(self.steps, self.launches)
         self.moved = Moved(self.steps) if keeps_bytes else in_elements(self.steps)
-        self.steps = self.moved.steps
+        self.steps = [vector_casts.in_numbers(step) for step in self.moved.steps]
         self.fields, self.pointers = dict[str, StructField](), list[StructPointer]()
         if self._takes_structs:
             structs = Structs(self._texts, self._integers, ())

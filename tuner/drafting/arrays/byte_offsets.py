@@ -24,7 +24,7 @@ _QUALIFIERS = {
     "constant",
     "GLOBAL",
 }
-_CAST = re.compile(r"\b(?:reinterpret|static|const)_cast < ([^<>()]*\*[^<>()]*) > (?:\( (\w+) \)|(?=\())")
+CAST = re.compile(r"\b(?:reinterpret|static|const)_cast < ([^<>()]*\*[^<>()]*) > (?:\( (\w+) \)|(?=\())")
 _BY_VARIABLE = re.compile(r"\b(?:u?char|u?int8_t) (?:const )?\* \) \w+ \+ ([A-Za-z_]\w*) \)")
 
 
@@ -114,7 +114,7 @@ class _Mover:
 def _without_casts(body: Sequence[str]) -> list[str]:
     """The tokens of a body with casts to pointers as C writes them, and with offsets in the place of variables that are
     nothing else."""
-    text = _CAST.sub(lambda cast: f"( {cast[1]} ) {cast[2] or ''}", " ".join(body))
+    text = CAST.sub(lambda cast: f"( {cast[1]} ) {cast[2] or ''}", " ".join(body))
     for name in {*_BY_VARIABLE.findall(text)}:
         declared = re.findall(rf"(?<=[;{{}}]) (?:\w+ )+{name} = ([^;]*) ;", text)
         uses = _BY_VARIABLE.findall(text).count(name)
@@ -126,17 +126,17 @@ def _without_casts(body: Sequence[str]) -> list[str]:
 
 def _offset(body: Sequence[str], at: int, array: Parameter) -> tuple[int, int, Sequence[str]] | None:
     """Where `(float *)((char *)x + offset)` around an array begins and ends, and the offset; None if it is no such."""
-    inner = _cast_before(body, at)
+    inner = cast_before(body, at)
     if inner is None or inner[1] not in _BYTES or body[at + 1] != "+" or body[inner[0] - 1] != "(":
         return None
-    outer = _cast_before(body, inner[0] - 1)
+    outer = cast_before(body, inner[0] - 1)
     if outer is None or outer[1] != array.type:
         return None
     end = matching(body, inner[0] - 1)
     return outer[0], end, body[at + 2 : end]
 
 
-def _cast_before(body: Sequence[str], at: int) -> tuple[int, str] | None:
+def cast_before(body: Sequence[str], at: int) -> tuple[int, str] | None:
     """Where a cast to a pointer begins that ends before a position, and the type of its elements."""
     begin = next((place for place in range(at - 1, -1, -1) if body[place] == "("), 0)
     inside = [word for word in body[begin + 1 : at - 1] if word not in _QUALIFIERS]

@@ -101,12 +101,12 @@ class Shapes:
         """The shape of an array of a few planes or of records; None for any other."""
         if any(name in indices.others for indices in self.indices):
             return None
-        every = self._accesses(name)
-        return planes.shape(every, self.sizes) or planes.records(every)
+        every, with_names = self._accesses(name, self._names.numbers), self._accesses(name, {})
+        return planes.shape(every, self.sizes) or planes.records(every) or planes.records(with_names)
 
-    def _accesses(self, name: str) -> list[planes.Access]:
-        """The accesses of an array, with constants as numbers."""
-        numbers, every = self._names.numbers, list[planes.Access]()
+    def _accesses(self, name: str, numbers: Mapping[str, int]) -> list[planes.Access]:
+        """The accesses of an array, with these numbers of constants."""
+        every = list[planes.Access]()
         for indices in self.indices:
             ends, extents_of = self._ends(indices), functools.partial(self._single.told, indices)
             found = (planes.evaluated(polynomial, numbers) for polynomial in indices.accesses.get(name, ()))
@@ -115,7 +115,7 @@ class Shapes:
 
     def length_of_records(self, name: str) -> int:
         """The numbers in each record of an array of records; 0 for any other array."""
-        return planes.length_of_records(self._accesses(name))
+        return planes.length_of_records(self._accesses(name, self._names.numbers))
 
     def _ends(self, indices: Indices) -> dict[str, int]:
         """The last values of a kernel's loop variables that have constant bounds, cached."""
