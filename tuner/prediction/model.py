@@ -11,8 +11,9 @@ chapter 2).
 Two problems are near for a kernel if they have similar sizes, similar numbers of blocks and waves with similar work per
 block, and the same alignment of rows. For the library, its tiles take the place of a kernel's blocks if it reports them
 without running anything, as cuBLASLt's heuristics do. Each library algorithm that is chosen at many sizes then has
-coefficients of its own. If the library reports no tiles, only the sizes count. A kernel that was measured at few of the
-sizes has no prediction. A kernel that was never measured with unaligned rows has no prediction for unaligned rows.
+coefficients of its own. If the library reports no tiles, only the sizes count. A kernel without a training size nearby
+gets a longer predicted time. A kernel that was measured at few of the sizes has no prediction. A kernel that was never
+measured with unaligned rows has no prediction for unaligned rows.
 
 Cross-validation decides whether the model is trusted. Each fold of the sizes is held out once and predicted from the
 others. The model is used only if, over at least LEAST_SIZES held-out sizes, its choices have a lower mean regret than
