@@ -183,7 +183,7 @@ class TimeModel:
             factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch))
             times[batch] *= factors
             is_kernel = self._is_kernel[batch]
-            own = variances(errors, nearest)
+            own = variances(errors, nearest, is_kernel)
             if done == 0 and not is_kernel.all():
                 of_library = own[np.where(is_kernel, np.inf, times[batch]).argmin()]
                 if lent:
