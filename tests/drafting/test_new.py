@@ -421,6 +421,7 @@ def test_only_names_that_nothing_declares_are_knobs(tmp_path: Path, tune: Tune) 
 
 BLUR = """
 #include "blur.hpp"
+float first(const float *x) { return x[0]; }
 extern "C" void blur(float *out, const float *x, int n) { rows<float, TILE, SIMD>(out, x, n); }
 """
 

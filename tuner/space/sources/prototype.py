@@ -129,7 +129,8 @@ class Prototype:
 
 
 def prototypes(text: str) -> list[Prototype]:
-    """The kernels that `text` defines; if there are none, its C functions that are not static."""
+    """The kernels that `text` defines; if there are none, its C functions that are not static; of C++, those that are
+    `extern "C"`."""
     code = written_out(without_comments(text))
     macros = _MACRO.findall(code)
     portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
@@ -138,7 +139,7 @@ def prototypes(text: str) -> list[Prototype]:
     bounds = _BOUNDS.findall(code)
     with_bounds = {"__launch_bounds__", *(name for name, _, _ in bounds)}
     spaces = {name: value for name, value in macros if value.isidentifier()} if "namespace" in code else {}
-    kernels, functions = [], list[tuple[str, list[str], str, tuple[str, ...]]]()
+    kernels, functions, of_c = [], list[tuple[str, list[str], str, tuple[str, ...]]](), set[str]()
     for prefix, name, inner, namespace, body in definitions(words(code)):
         namespace = re.sub(r"\w+", lambda part: spaces.get(part[0], part[0]), namespace)
         is_kernel = bool(portable.intersection(prefix) or _KERNEL_WORDS & set(prefix))
@@ -151,9 +152,11 @@ def prototypes(text: str) -> list[Prototype]:
             kernels.append(Prototype(name, _parameters(inner, lists, types, True), True, *found))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
             functions.append((name, inner, namespace, body))
+            of_c |= {name} if '"C"' in prefix and "#" not in prefix else set()
     return kernels or [
         Prototype(name, _parameters(inner, lists, types, False), False, namespace=namespace, body=body)
         for name, inner, namespace, body in functions
+        if not of_c or name in of_c  # C++ gives others another name
     ]
 
 
