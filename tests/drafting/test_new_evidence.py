@@ -49,7 +49,7 @@ PROGRAMS = {
         "f<<<batch, threads, threads * n * sizeof(float)>>>(y.data_ptr<float>(), (float *)s.data_ptr(),"
         "x.contiguous().data_ptr<float>(), n, d, threads); return y; }",
         [
-            "batch:   # as in the host code; no kernel takes it\n",
+            "batch:  # as in the host code; no kernel takes it\n",
             "name: y, dtype: float32, shape: [batch, n, d], role: out",
             "name: s, dtype: float32, shape: [batch, n], role: inout, fill: zeros",
             "name: x, dtype: float32, shape: [batch, n, d], role: in",

@@ -420,6 +420,8 @@ void run(float *y, const float *x, int n) {
     assert (data["operation"]["options"], "# ? which value" in text) == ({"weight": 1.0}, False)
     data, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "if (n > 9) r.weight = 3;"))
     assert [field.get("value") for field in data["operation"]["arguments"][2]["fields"]] == [-2.5, 4.0, None, None]
+    data, _ = drafted(tmp_path, tune, code.replace("r.n = n;", "r.n = 4096;"))
+    assert data["operation"]["sizes"] == {"n": 4096}
     _, text = drafted(tmp_path, tune, code.replace("r.weight = 3;", "r.weight = 1;"))
     assert "# ? which value" not in text
 

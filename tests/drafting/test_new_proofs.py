@@ -40,7 +40,7 @@ PROGRAMS = {
         f"int WIDE = 1024; __global__ void f(float *y, float c) {{ {INDEX} y[i] = c; }}"
         "void parse(char **argv) { WIDE = atoi(argv[1]); }"
         "void run() { float *y; cudaMalloc(&y, WIDE * 4); f<<<WIDE / 256, 256>>>(y, 1.0f); }",
-        ["WIDE:   # as in the host code", "grid: [(WIDE // block_size_x)]\n", "shape: [WIDE]"],
+        ["WIDE:  # as in the host code", "grid: [(WIDE // block_size_x)]\n", "shape: [WIDE]"],
     ),
     "an extent of zero": (
         f"__global__ void f(float *y, int n) {{ {INDEX} y[i % n] = 1; }}"

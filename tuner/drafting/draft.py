@@ -91,14 +91,23 @@ class Draft:
         defaults = {name: f" {number}{why}" for name, number in facts.size_macros.items()}
         of_host = "  # as in the host code; no kernel takes it"
         defaults |= {
-            name: f" {number or ''}{of_host}" for name, number in self.told.new_sizes.items() if name not in blocks
+            name: f"{f' {number}' if number else ''}{of_host}"
+            for name, number in self.told.new_sizes.items()
+            if name not in blocks
         }
+        defaults |= {name: f" {number}  # as in the host code" for name, number in self._of_structs().items()}
         texts = [*(extent for array in self.shapes.arrays for extent in self.shapes.shape(array.name))]
         exponents = {name for each in texts for name in re.findall(r"\b2 \*\* (\w+)", each)}
         defaults |= {name: " 20  # an exponent" for name in exponents if name not in defaults}
         lines = [f"  sizes:{about if told else asked(ask)}"]
         lines += [f"    {word(name)}:{defaults.get(name, default)}" for name in self.extents]
         return [*lines, *self._options(), *self._types()]
+
+    def _of_structs(self) -> dict[str, str]:
+        """The whole numbers that the host gives to members of structs, by the sizes of their names."""
+        structs = (p for p in self.facts.parameters if not p.is_pointer and self.facts.structs.defines(p.type))
+        found = {name: number for each in structs for name, number in self.facts.members(each, {}).items()}
+        return {name: number for name, number in found.items() if name in self.extents and number.isdecimal()}
 
     def _options(self) -> list[str]:
         """The line of `options`, with the numbers that the host passes."""
