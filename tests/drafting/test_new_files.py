@@ -270,6 +270,40 @@ void run(float *y, float *x, dim3 grid, dim3 block) { const int all = WIDTH * PO
     compiled(tmp_path, tune, text)
 
 
+def test_a_macro_that_only_scratch_has_as_an_extent_is_a_parameter(tmp_path: Path, tune: Tune) -> None:
+    code = """
+#define SLICES 8
+#define WIDE 4
+__global__ void first(float *part, const float *x, int rows, int n) {
+    int r = blockIdx.y, slice = blockIdx.x, each = (n + SLICES - 1) / SLICES;
+    float sum = 0;
+    for (int i = slice * each; i < n && i < (slice + 1) * each; i++) sum += x[(r * n + i) * WIDE];
+    part[r * SLICES + slice] = sum;
+}
+__global__ void second(float *y, const float *part, int rows) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= rows) return;
+    float sum = 0;
+    for (int s = 0; s < SLICES; s++) sum += part[r * SLICES + s];
+    y[r] = sum;
+}
+void run(float *y, int rows, int n) {
+    float *part, *x;
+    cudaMalloc(&part, rows * SLICES * sizeof(float));
+    cudaMalloc(&x, rows * n * WIDE * sizeof(float));
+    first<<<dim3(SLICES, rows), 1>>>(part, x, rows, n);
+    second<<<(rows + 255) / 256, 256>>>(y, part, rows);
+}
+"""
+    data, text = drafted(tmp_path, tune, code, "--entry", "first,second")
+    assert data["parameters"]["SLICES"] == [2, 4, 8, 16, 32]
+    shapes = {each["name"]: each["shape"] for each in data["operation"]["arguments"] if "shape" in each}
+    assert (shapes["part"], shapes["x"]) == (["SLICES * rows"], ["4 * n * rows"])
+    assert data["steps"][0]["grid"] == ["SLICES", "rows"]
+    assert "# WIDE: [4]    # no knob: an extent of an argument" in text
+    compiled(tmp_path, tune, text)
+
+
 def test_a_cuda_file_without_a_number_has_one_of_the_compilers(tmp_path: Path, tune: Tune) -> None:
     code = "__global__ void f(float *y, int n) { if (blockIdx.x < n) y[blockIdx.x] = 2; }\n"
     code += "void run(float *y, int n) { f<<<n, 1>>>(y, n); }\n"

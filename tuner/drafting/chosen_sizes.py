@@ -40,7 +40,7 @@ class ChosenSizes(Facts):
         found = dict[str, str]()
         tokens = [re.findall(r"\w+|\S", extent) for _, extents in self.constants.values() for extent in extents]
         extents = {word for each in tokens for word in (*each, *expanded(each, self.code))}
-        extents |= self.launched.fixed | self.shapes.fixed.keys()
+        extents |= self._fixed_extents | self.shapes.fixed.keys()
         extents |= {word for p in self.parameters for word in self.structs.extents(p.type)}
         extents |= {word for p in self.parameters for word in names_in(" ".join(p.extents))}
         for name in self.numbers.keys() - self.size_macros.keys():
@@ -61,6 +61,11 @@ class ChosenSizes(Facts):
             elif self.is_quantity(name):
                 found[name] = "it only enters what is computed"
         return {name: found[name] for name in self.numbers if name in found}
+
+    @property
+    def _fixed_extents(self) -> set[str]:
+        """The macros and constants that are extents of arrays which callers pass, as the host allocates them."""
+        return self.launched.fixed({p.name for p in self.parameters if p.is_pointer and self.is_handed_on(p.name)})
 
     def _is_offset(self, name: str) -> bool:
         if proposals.axis_of(name) or not uses.is_offset(name, self.body, self.numbers):
@@ -113,7 +118,7 @@ class ChosenSizes(Facts):
         extents.update(self.shapes.fixed)
         found = {name for name, value in self.numbers.items() if name in read and proposals.is_size(name, value)}
         # Extents of arrays, as indices or the host's allocations tell them.
-        known = self.launched.fixed.union(self.shapes.sizes)
+        known = self._fixed_extents.union(self.shapes.sizes)
         found |= {name for name, value in self.numbers.items() if name in known and proposals.is_large(name, value)}
         return {name: value for name, value in self.numbers.items() if name in found - extents}
 

@@ -272,7 +272,7 @@ class DraftedExtents:
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
         plain = {
-            name: [self._across(self._numbered(each, self._of_threads(name))) for each in shape]
+            name: [self._across(self._numbered(each, self._kept(name))) for each in shape]
             for name, shape in renamed.items()
             if not self._follows_block(name, shape) and not self._is_guessed(name, shape)
         }
@@ -316,6 +316,10 @@ class DraftedExtents:
         every = (each for step in facts.steps for each in facts.block_of(step)) if facts.has_grid else ()
         return {word for each in every for word in names_in(each)} - {*facts.sizes}
 
+    def _kept(self, name: str) -> set[str]:
+        """The knobs that may be in the shape of an array: any, if it is scratch between steps."""
+        return {*self._facts.knobs} if self._facts.is_handed_on(name) else self._of_threads(name)
+
     def _of_threads(self, name: str) -> set[str]:
         """The names in block sizes, if an array is the only output: it may then have an element for each thread."""
         (parameter,) = [each for each in self._facts.parameters if each.name == name]
@@ -334,7 +338,7 @@ class DraftedExtents:
 
     def _is_guessed(self, name: str, shape: list[str]) -> bool:
         """Whether an extent would be a knob whose values are a guess."""
-        kept = self._of_threads(name)
+        kept = self._kept(name)
         knobs = (self._facts.knobs.get(word) for each in shape for word in names_in(each) if word not in kept)
         return any(knob is not None and knob.question for knob in knobs)
 

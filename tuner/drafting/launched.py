@@ -65,14 +65,14 @@ class HostLaunches:
         every = sites(self._program, step, self._item_bytes, self._fields, self._pointers, with_callers)
         return [*itertools.islice(every, MOST_SITES)]
 
-    @property
-    def fixed(self) -> set[str]:
-        """The macros and constants of the kernels that are extents of arrays, no part of a block size, and no scalar
-        that the kernels get."""
+    def fixed(self, scratch: Collection[str]) -> set[str]:
+        """The macros and constants of the kernels that are extents of arrays other than `scratch`, no part of a block
+        size, and no scalar that the kernels get."""
         every = [site for found in self._sites for site in found]
         own = {f":{name}#0": name for name in self._numbers}
         blocks = {name for site in every for each in site.block or () for name in _names(each)}
-        found = {name for site in every for each in site.arrays.values() for name in _names(each)}
+        kept = (count for site in every for name, count in site.arrays.items() if name not in scratch)
+        found = {name for each in kept for name in _names(each)}
         passed = {name for site in every for value in site.scalars.values() for name in _names(value)}
         return {own[name] for name in found - blocks - passed if name in own}
 
