@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tuner.drafting.launched import Said
     from tuner.space.sources.prototype import Prototype
 
+ROWS_FIRST = ("depth", "height", "width")  # names for the axes of images
 _IN_SUM = re.compile(r"(?<!\w)(?<![*/%] )\((\w+ // \w+)\)(?= [-+])|(?<=[-+] )\((\w+ // \w+)\)(?! [*/%])")
 _PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # a number divided by a knob: the quotient may be 0
 
@@ -142,8 +143,12 @@ class DraftedExtents:
 
     @cached_property
     def extents(self) -> list[str]:
-        """The names of all sizes; if there are none, a name for a size that the draft asks for."""
+        """The names of all sizes; if there are none, of the axes of images, or of a size that the draft asks for."""
+        images = [parameter.type for parameter in self._facts.parameters if parameter.kind == "image"]
+        axes = max((int(digit) for kind in images for digit in re.findall(r"\d", kind)), default=0)
         taken = {*self._facts.knobs, *(parameter.name for parameter in self._facts.parameters)}
+        if axes and not self.sizes and taken.isdisjoint(ROWS_FIRST):
+            return [*ROWS_FIRST[-axes:]]
         return self.sizes or [next((name for name in ("n", "count", "extent") if name not in taken), "n")]
 
     @cached_property

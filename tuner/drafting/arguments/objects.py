@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tuner.drafting.extents import ROWS_FIRST
 from tuner.space.kinds.image import AXES
 from tuner.space.sources.prototype import Parameter
-
-_ROWS_FIRST = ("depth", "height", "width")
 
 
 def drafted(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str, str]:
@@ -22,7 +21,7 @@ def drafted(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str,
 def _image(parameter: Parameter, sizes: Sequence[str]) -> tuple[str, str]:
     type_ = parameter.type.removeprefix("image").removesuffix("_t")
     axes = AXES.get(type_, 2)
-    named = [size for size in _ROWS_FIRST if size in sizes]
+    named = [size for size in ROWS_FIRST if size in sizes]
     shape = named if len(named) == axes else [*sizes[:axes]][::-1] or ["n"]
     key = f", type: {type_}" if type_ != "2d" else ""
     keys = f"kind: image{key}, dtype: float32, shape: [{', '.join(shape)}], role: {parameter.access or 'in'}"
@@ -33,7 +32,7 @@ def _texture(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str
     read = re.search(rf"\btex([12])D\w* (?:< ([\w ]+?) > )?\( (?:& [\w.]+ , )?{parameter.name}\b", body)
     element = Parameter("", (read[2] if read else None) or "float", False, False)
     axes = int(read[1]) if read else 2
-    named = [size for size in _ROWS_FIRST[-axes:] if size in sizes]
+    named = [size for size in ROWS_FIRST[-axes:] if size in sizes]
     shape = named if len(named) == axes else [*sizes[:axes]][::-1] or ["n"]
     shape += [str(element.width)] if element.width > 1 else []
     keys = f"kind: texture, dtype: {element.dtype or 'float32'}, shape: [{', '.join(shape)}], role: in"
