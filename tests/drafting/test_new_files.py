@@ -226,10 +226,12 @@ __kernel void f(__global const float *x, __global float *y, int n, int width) {
     assert "width" not in data["parameters"]
 
 
-def test_images_have_sizes_for_their_axes(tmp_path: Path, tune: Tune) -> None:
+def test_images_have_sizes_for_their_axes_and_a_host_in_python_is_named(tmp_path: Path, tune: Tune) -> None:
     at = "(int2)(get_global_id(0), get_global_id(1))"
     code = f"__kernel void f(__read_only image2d_t x, __write_only image2d_t y) {{ write_imagef(y, {at}, 2.0f); }}"
+    (tmp_path / "host.py").write_text("text = open('f.cl').read()\n")
     data, text = drafted(tmp_path, tune, code, name="f.cl")
+    assert "# host.py names this source, but host code in Python is not read: its build options, grid" in text
     assert list(data["operation"]["sizes"]) == ["height", "width"]
     assert [each["shape"] for each in data["operation"]["arguments"]] == [["height", "width"]] * 2
     assert "grid: [ceil_div(width, block_size_x), ceil_div(height, block_size_y)]  # ? how many blocks" in text

@@ -19,7 +19,10 @@ from tuner.drafting.yaml_text import asked, name_of, remark, word
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
+from tuner.space.sources import includes
 from tuner.space.sources.prototype import Prototype
+
+MOST_FILES = 400  # beside the source that are looked at
 
 
 class Draft:
@@ -50,6 +53,7 @@ class Draft:
         lines = [
             f"# Written by `tune new {self.source.name}`. Each `# ?` comment is a question: answer it on its line,",
             f"# then remove the comment. `tune validate {self.output.name}` lists the open questions.",
+            *self._python_host(),
             f"title: {word(self.facts.prototype.name)}",
             "operation:",
             *self._sizes(),
@@ -66,6 +70,19 @@ class Draft:
             *self.arguments.data(),
         ]
         return "\n".join(lines) + "\n"
+
+    def _python_host(self) -> list[str]:
+        """A comment about a file in Python beside the source that names it, if no host code launches the kernel."""
+        beside = sorted(self.source.absolute().parent.glob("*.py"))[:MOST_FILES] if self.facts.has_grid else []
+        for file in beside if not self.facts.launches else ():
+            try:
+                is_host = self.source.name in includes.text_of(file)
+            except OSError:
+                continue
+            if is_host:
+                what = "its build options, grid and block belong here"
+                return [f"# {shown(file.name)} names this source, but host code in Python is not read: {what}."]
+        return []
 
     def _without_arguments(self) -> str:
         """The message about kernels without arguments."""
