@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,16 +113,26 @@ def growing(folder: Path, reference: str, term: str = "s", **more: Any) -> Path:
     return written(folder, code, arguments, reference, options={"s": 1.0}, tolerance={"rtol": 1e-4}, **more)
 
 
+def options_beside(file: Path, device: Device, is_examined: bool = False) -> Mapping[str, float] | None:
+    """The options with which kernels are verified, too."""
+    space = catalog.load(str(file))
+    workbench = Workbench(device, space, scope_of(space, device, "100"))
+    if is_examined:
+        workbench.check_sight()
+    other = workbench.with_other_options()
+    return None if other is None else other.scope.options
+
+
 def test_answers_that_are_not_finite_are_told_and_options_avoid_them(host: Device, tmp_path: Path) -> None:
     file = growing(tmp_path, "x * exp(80 * s)")
-    space = catalog.load(str(file))
-    unexamined = Workbench(host, space, scope_of(space, host, "100")).with_other_options()
-    assert unexamined is not None
-    assert unexamined.scope.options == {"s": 2 / 3}
+    assert options_beside(file, host) == {"s": 2 / 3}, "also if nobody has looked"
     smaller = sight(file, host)
     assert (smaller.unseen, smaller.untried, smaller.sentences) == ([], [], [])
     assert smaller.options == {"s": 2 / 3}
-    neither = sight(growing(tmp_path, "x * exp(43.4 * (s + 1 / s))"), host)
+    file = growing(tmp_path, "x * exp(43.4 * (s + 1 / s))")
+    assert options_beside(file, host) is None
+    neither = sight(file, host)
+    assert options_beside(file, host, is_examined=True) is None, "its own value is no other one"
     assert (neither.untried, neither.options) == (["option s"], {"s": 1.0})
     assert "other values of option s: with 1.3 and 0.667, expected outputs are NaN" in neither.sentences[0]
     assert "if s is always 1, write `value: 1` at its argument" in neither.sentences[0]

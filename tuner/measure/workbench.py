@@ -93,14 +93,17 @@ class Workbench(ProblemArrays, RunConditions):
         differs.
 
         It reveals a kernel that ignores or rounds an option. Options are the same if the reference does not cover other
-        values.
+        values, or has no finite answers with them.
         """
         seen = self._sight.options if self._sight is not None else {}
-        other = self._with_options(seen)
-        if other is not None and mutants.diverges(self.op, self.inputs, other.inputs):  # its sight took too long
+        nearer = other_options.nearer(self.op, self.scope)
+        for options in (seen, {**nearer, **seen}):  # sight may have taken too long to see at which answers diverge
+            other = self._with_options(options)
+            # The answers of `also:` may have NaN on purpose, whatever the options are.
+            if other is None or self.op.also is not None or not mutants.diverges(self.op, self.inputs, other.inputs):
+                return other
             del other  # before another one takes memory
-            other = self._with_options({**seen, **other_options.nearer(self.op, self.scope)})
-        return other
+        return None
 
     def _with_options(self, seen: Mapping[str, float]) -> Workbench | None:
         scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope), seen)

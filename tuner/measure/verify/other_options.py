@@ -29,7 +29,7 @@ def varied(
     """`scope` with other values of all options that may differ; None if none may. Those in `seen` have these values.
 
     An option may differ if it is in `known`, the options that the reference takes into account; if no shape depends on
-    it; and if the kernel's argument can hold the other value.
+    it; and if the kernel's argument can hold the other value. One whose value in `seen` is its own does not.
     """
     types = {name: dtype(argument, scope) for name, takers in op.takers.items() for argument in takers}
     in_shapes = {name for a in op.arrays for extent in a.shape or () for name in extent.names}
@@ -37,7 +37,8 @@ def varied(
     for name, value in scope.passed_options.items():
         argument_type = types.get(name)
         other = seen.get(name, _other(value, argument_type))
-        if name in known and name not in in_shapes and (argument_type is None or argument_type.holds(other)):
+        is_held = argument_type is None or argument_type.holds(other)
+        if name in known and name not in in_shapes and is_held and other != value:
             options[name] = other
     return replace(scope, options={**scope.options, **options}) if options else None
 
