@@ -518,12 +518,17 @@ def test_what_a_build_gives_to_a_file_in_opencl_is_in_the_draft(tmp_path: Path, 
     """A type that nothing defines, and a number that another kernel alone reads: the whole file is compiled."""
     code = """
     __kernel void f(__global real *y, real c, int n) { int i = get_global_id(0); if (i < n) y[i] = c; }
-    __kernel void g(__global float *y) { float a[EACH]; Log *log = 0; y[get_global_id(0)] = a[0]; }
+    __kernel void g(__global float *y) {
+        float a[EACH];
+        Log *log = 0;
+        for (int i = 0; STEP * i < 8; i++) y[get_global_id(0)] = a[0];
+    }
     """
     data, text = drafted(tmp_path, tune, code, "--entry", "f", name="f.cl")
     assert data["operation"]["types"] == {"real": ["float32", "float64"]}
     assert "dtype: real, shape: [n]" in text
     assert "which dtype" not in text
-    assert "EACH: [1]  # no knob: only other kernels of the file read it" in text
+    for name in ("EACH", "STEP"):
+        assert f"{name}: [1]  # no knob: only other kernels of the file read it" in text
     known = code.replace("__kernel void f", "typedef struct { int a; } real;\n__kernel void f")
     assert "types:" not in drafted(tmp_path, tune, known, "--entry", "f", name="f.cl")[1]

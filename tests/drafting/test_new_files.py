@@ -235,6 +235,9 @@ def test_images_have_sizes_for_their_axes_and_a_host_in_python_is_named(tmp_path
     assert list(data["operation"]["sizes"]) == ["height", "width"]
     assert [each["shape"] for each in data["operation"]["arguments"]] == [["height", "width"]] * 2
     assert "grid: [ceil_div(width, block_size_x), ceil_div(height, block_size_y)]  # ? how many blocks" in text
+    data, _ = drafted(tmp_path, tune, code.replace("image2d_t x", "image2d_array_t x"), name="f.cl")
+    shapes = [each["shape"] for each in data["operation"]["arguments"]]
+    assert shapes == [["depth", "height", "width"], ["height", "width"]]
 
 
 def test_an_output_whose_shape_varies_is_compared_by_its_sum(tmp_path: Path, tune: Tune) -> None:

@@ -22,6 +22,7 @@ from tuner.drafting.polynomials import (
     written,
 )
 from tuner.space.expressions import arithmetic
+from tuner.space.kinds.image import AXES, type_of
 from tuner.space.scope import DEVICE_NAMES
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ class DraftedExtents:
     @cached_property
     def extents(self) -> list[str]:
         """The names of all sizes; if there are none, of the axes of images, or of a size that the draft asks for."""
-        images = [parameter.type for parameter in self._facts.parameters if parameter.kind == "image"]
-        axes = max((int(digit) for kind in images for digit in re.findall(r"\d", kind)), default=0)
+        axes = max((AXES.get(type_of(p.type), 2) for p in self._facts.parameters if p.kind == "image"), default=0)
         taken = {*self._facts.knobs, *(parameter.name for parameter in self._facts.parameters)}
         if axes and not self.sizes and taken.isdisjoint(ROWS_FIRST):
             return [*ROWS_FIRST[-axes:]]

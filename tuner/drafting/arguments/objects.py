@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tuner.drafting.extents import ROWS_FIRST
-from tuner.space.kinds.image import AXES
+from tuner.space.kinds.image import AXES, type_of
 from tuner.space.sources.prototype import Parameter
 
 
@@ -19,9 +19,9 @@ def drafted(parameter: Parameter, sizes: Sequence[str], body: str) -> tuple[str,
 
 
 def _image(parameter: Parameter, sizes: Sequence[str]) -> tuple[str, str]:
-    type_ = parameter.type.removeprefix("image").removesuffix("_t")
+    type_ = type_of(parameter.type)
     axes = AXES.get(type_, 2)
-    named = [size for size in ROWS_FIRST if size in sizes]
+    named = [size for size in ROWS_FIRST if size in sizes][-axes:]
     shape = named if len(named) == axes else [*sizes[:axes]][::-1] or ["n"]
     key = f", type: {type_}" if type_ != "2d" else ""
     keys = f"kind: image{key}, dtype: float32, shape: [{', '.join(shape)}], role: {parameter.access or 'in'}"

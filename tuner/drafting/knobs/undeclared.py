@@ -100,7 +100,8 @@ def _use(body: Sequence[str], at: int) -> str:
     if after in ("(", "::") or before in ("::", "goto"):
         return "other"
     is_type = _IDENTIFIER.fullmatch(after) and after not in ("and", "or")
-    is_type = is_type or (after == "*" and before in ("{", "}", ";"))  # `FILE *file`
+    is_condition = before == ";" and "".join(body[at + 3 : at + 4]) in tuple("<>!+-*/%")  # `; N * i < n`
+    is_type = is_type or (after == "*" and before in ("{", "}", ";") and not is_condition)  # `FILE *file`
     if is_type or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
         return "other"
     if after == "<" and after_name(body, at) > at + 1:

@@ -22,6 +22,11 @@ NORMALIZED = ("uint8", "int8", "uint16", "int16")  # the types that can be read 
 TYPES = (*NORMALIZED, "uint32", "int32", "float16", "float32")
 
 
+def type_of(name: str) -> str:
+    """The value of the key `type` for a type of OpenCL, such as image2d_array_t."""
+    return name.removeprefix("image").removesuffix("_t")
+
+
 @dataclass(frozen=True)
 class Texels:
     """The format and the extents of an image. `extents` begin with the width."""
