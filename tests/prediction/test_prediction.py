@@ -275,6 +275,16 @@ def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> 
     assert found(records, 4096)[0].config == rare
 
 
+def test_the_one_size_with_unaligned_rows_does_not_judge_the_model_of_the_others() -> None:
+    """Left out, it is predicted for no configuration, and the fastest at all others was not measured there."""
+    fastest, records = {**LARGE, "BK": 16}, []
+    for size in (*range(640, 1216, 64), 833):
+        work = size**3 / 1e9
+        timed = [(fastest, 0.8 * work)] if size != 833 else []
+        records.append(measured(size, *timed, (LARGE, 0.9 * work), (SMALL, work)))
+    assert found(records, 600)[0].config == fastest
+
+
 @pytest.mark.slow
 def test_what_was_measured_far_away_alone_is_not_taken_for_what_its_sums_promise() -> None:
     def time_ms(size: int) -> float:

@@ -257,7 +257,8 @@ class Learner:
     def _compared(
         self, predicted: Array, kept: Mask, places: Array, elsewhere: Array, among: Mask
     ) -> tuple[Array, Array, Array]:
-        """Compare the model with the best, the library and the nearest size, at held-out sizes of at least two entries.
+        """Compare the model with the best, the library and the nearest size, at held-out sizes of at least two entries,
+        of which one is predicted: where all have unaligned rows as no other size has, the model chooses nothing.
 
         Returns the regrets of the predictions, [held-out sizes, cautions]; their slowdowns over the library, of the
         same shape; and the regrets of taking the best entry of the nearest size, [held-out sizes]. `predicted` are the
@@ -267,7 +268,8 @@ class Learner:
         """
         others = np.isfinite(elsewhere) & kept[:, None]
         shared = self._known & among & ~kept[:, None] & others.any(axis=0)
-        held_out = np.flatnonzero(shared.sum(axis=1) >= 2)
+        is_predicted = (shared & np.isfinite(predicted[:, 0])).any(axis=1)
+        held_out = np.flatnonzero(is_predicted & (shared.sum(axis=1) >= 2))
         shared, times = shared[held_out], self._times[held_out]
         best = np.where(shared, times, np.inf).min(axis=1)
         library = np.where(shared & ~self._is_kernel, times, np.inf).min(axis=1)
