@@ -1,8 +1,8 @@
 """`tuner.dispatch` at sizes without records, compared with cuBLAS and with the results of tuning at these sizes.
 
-    python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt  # once, before anything was tuned
+    python benchmarks/any_size.py --draw 20 > benchmarks/sizes/any_size.txt  # once, before anything was tuned
     python benchmarks/any_size.py sgemm --searches found --tune-seconds 20
-    python benchmarks/any_size.py gemm16 --type real=bfloat16 --sizes benchmarks/gemm16_drawn.txt --seconds 0.1
+    python benchmarks/any_size.py gemm16 --type real=bfloat16 --sizes benchmarks/sizes/gemm16_drawn.txt --seconds 0.1
 
 With `--tune-seconds`, `size_searches.py` first searches at these sizes, with that many seconds for each kernel that is
 not far behind. Without it, earlier results in the folder of `--searches` are used. The winners of all sizes are
@@ -10,14 +10,16 @@ measured at every size.
 
 The 24 sizes are of four kinds: square, skinny (few rows), deep (large K) and batched. `--draw SEED` draws others.
 `--kind grid` draws from {64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384} for M, N and K; `--kind model` draws
-M of 1 to 8192, and N and K of 1024 to 28672, which are multiples of 64, one in eight odd instead. The sizes of
-`held_out_sizes.txt`, `later_sizes.txt`, `sizes_4051.txt`, `sizes_6067.txt`, `sizes_7307.txt`, `sizes_9131.txt`,
-`sizes_47304.txt`, `gemm16_later.txt`, `gemm16_last.txt`, `gemm16_new.txt`, `gemm16_next.txt`, `gemm16_drawn.txt`, and
-those of 16-bit products that are named by a seed, are a test set: nothing was tuned or chosen by measurements at them
-before they were judged. Most shapes of the grid in the lists of gemm16 had been judged in earlier lists, with earlier
-models: the header of each list tells. At each size these alternate on the same arrays: the
-dispatched call, with and without the vendor library; cuBLAS with its default algorithm; torch, if it is installed; and,
-without `--plain`, the fastest algorithms of cuBLASLt, the look-up's next choices, and the results of the searches.
+M of 1 to 8192, and N and K of 1024 to 28672, which are multiples of 64, one in eight odd instead. Of the lists in
+`sizes/`, `held_out_sizes.txt`, `later_sizes.txt`, `sizes_4051.txt`, `sizes_6067.txt`, `sizes_7307.txt`,
+`sizes_9131.txt`, `sizes_47304.txt`, `gemm16_later.txt`, `gemm16_last.txt`, `gemm16_new.txt`, `gemm16_next.txt`,
+`gemm16_drawn.txt`, and those of 16-bit products that are named by a seed, are a test set: nothing was tuned or chosen
+by measurements at their sizes before they were judged. Most shapes of the grid in the lists of gemm16 had been judged
+in earlier lists, with earlier models: the header of each list tells.
+
+At each size these alternate on the same arrays: the dispatched call, with and without the vendor library; cuBLAS with
+its default algorithm; torch, if it is installed; and, without `--plain`, the fastest algorithms of cuBLASLt, the
+look-up's next choices, and the results of the searches.
 Every element is compared after every run, timed runs included. Wrong results are reported and left out. If torch's
 result is wrong, because it adds partial sums in 16 bits, torch is told to add them in 32 bits at this size. Times are
 of the device. A ratio is below another number for certain if the 95 % interval of the median of its rounds is;
@@ -72,7 +74,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, short_size, size_text
 
-SIZES = Path(__file__).with_suffix(".txt")
+SIZES = Path(__file__).parent / "sizes/any_size.txt"
 OF_EACH_KIND = 6
 HOPEFUL = 1.15  # times the fastest of a heat: what takes longer does not go on
 WITH, WITHOUT, DEFAULT, TORCH = "dispatch", "without the library", "cuBLAS", "torch"

@@ -1,6 +1,6 @@
 """Check that the vendor library launches the blocks that its heuristics announce.
 
-    python benchmarks/library_grids.py sgemm --sizes benchmarks/any_size.txt
+    python benchmarks/library_grids.py sgemm --sizes benchmarks/sizes/any_size.txt
 
 At each size the library's product runs under torch's profiler, and the number of blocks of its first kernel is
 compared with that of `Tiles`. Algorithms without tiles, and persistent ones, are counted but not compared.
@@ -36,7 +36,7 @@ def main() -> None:
     """Print a table of algorithms."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family")
-    parser.add_argument("--sizes", default="benchmarks/any_size.txt", help="a file of sizes")
+    parser.add_argument("--sizes", default="benchmarks/sizes/any_size.txt", help="a file of sizes")
     options = parser.parse_args()
     space, device = family.find(options.family).spaces[0], devices.open_device("cuda")
     sizes = [size.sizes for size in size_lists.read(options.sizes, space.operation)]

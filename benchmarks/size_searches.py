@@ -1,6 +1,6 @@
 """The best of a search at each of many sizes, over every kernel of a family that is not far behind.
 
-    python benchmarks/size_searches.py sgemm --sizes benchmarks/any_size.txt --seconds 20 --into searches
+    python benchmarks/size_searches.py sgemm --sizes benchmarks/sizes/any_size.txt --seconds 20 --into searches
 
 All sizes are searched in one run, like `tune sgemm --sizes FILE --budget 20s` but without finals: the reader of the
 results measures them again. Each size gets that many seconds for every kernel that was not far behind in a trial of a
