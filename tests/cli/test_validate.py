@@ -69,6 +69,10 @@ def short(x):
 def crashing(x):
     os.kill(os.getpid(), signal.SIGSEGV)
 
+def closing(x):
+    os.close(0)
+    return x
+
 def others(n):
     return {"z": np.ones(n)}
 """
@@ -95,6 +99,7 @@ def test_answers_are_computed_without_the_device_of_the_kernel(tmp_path: Path, t
         ("unknown", "drawn", "f.py:14: unknown() does not return: NameError"),
         ("short", "drawn", "has shape (7,)"),
         ("crashing", "drawn", "cannot be computed: the process running it was killed by SIGSEGV"),
+        ("closing", "drawn", "cannot be computed: files that the process had open were closed or replaced"),
         ("expected", "others", "others() returns a dict of z; return one of x"),
     ]:
         more = {"also": {"python": f"f.py:{also}"}, "block": [64], "grid": [1]}

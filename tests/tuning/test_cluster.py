@@ -27,7 +27,7 @@ from helpers.own_kernels import scaled
 from helpers.processes import PATIENCE_SECONDS, Tune, wait_until
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.errors import DeviceError, EnvironmentTrouble, OptionError
+from tuner.errors import DeviceError, EnvironmentTrouble, OptionError, WorkerDied
 from tuner.measure.process import scratch
 from tuner.measure.process.task import Task
 from tuner.measure.remote.remote_device import Lost, RemoteDevice
@@ -195,6 +195,8 @@ def test_the_finals_go_on_with_another_device_when_theirs_is_lost(host: dict[str
             lead.launch_ms()
         assert lead.launch_ms() == 1.5
         assert lines[1].asked == ["task", "ask"]
+        with pytest.raises(WorkerDied, match="the worker of host:0 of b sent a malformed reply"):
+            lead.library()
         lines[1].is_lost = True
         for _ in range(2):  # nobody is left
             with pytest.raises(EnvironmentTrouble, match="host:0 of b is lost"):

@@ -17,6 +17,9 @@ from tuner.children.descriptors import identities
 from tuner.classes import dataclass
 
 LOST_CHANNEL = 97  # exit status of a process that can no longer answer
+# Why a process has died, in messages. Its own code may be to blame, or the kernel that it ran.
+LOST_FILES = "files that the process had open were closed or replaced"
+OTHER_OUTPUT = "there was other output in the stream of the worker's replies"
 NUMBER, SIZE = 16, 8  # bytes of the random number before an answer, and of the answer's length
 
 

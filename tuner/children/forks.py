@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from tuner.children import reaper
 from tuner.children.descriptors import out_of_reach
-from tuner.children.fork_channel import NUMBER, SIZE, ForkChannel, Look, write
+from tuner.children.fork_channel import NUMBER, OTHER_OUTPUT, SIZE, ForkChannel, Look, write
 from tuner.errors import WorkerDied
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ class _Fork:
     def _message(self) -> Any:
         head = self._read(NUMBER + SIZE)
         if head[:NUMBER] != self._number:
-            raise WorkerDied("there was other output in the stream of the worker's replies", "crash")
+            raise WorkerDied(OTHER_OUTPUT, "crash")
         data = self._read(int.from_bytes(head[NUMBER:], "big"))
         return pickle.loads(data)  # noqa: S301  # a kernel that wrote it itself has all rights of this process anyway
 

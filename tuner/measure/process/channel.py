@@ -16,7 +16,7 @@ from typing import Any
 from tuner import paths
 from tuner.children import reaper
 from tuner.children.child import Child
-from tuner.children.fork_channel import LOST_CHANNEL
+from tuner.children.fork_channel import LOST_CHANNEL, LOST_FILES, OTHER_OUTPUT
 from tuner.devices import environment
 from tuner.errors import BY_NAME, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch
@@ -157,7 +157,7 @@ class Process:
             number, child = reply.pop("number"), reply.pop("pid")
         except (ValueError, TypeError, KeyError):
             self.close()
-            raise WorkerDied("there was other output in the stream of the worker's replies", "crash") from None
+            raise WorkerDied(OTHER_OUTPUT, "crash") from None
         self._child = self._child or child  # no kernel has run before the first reply
         if (number, child) != (self._number, self._child):
             raise self._intrusion()
@@ -165,7 +165,7 @@ class Process:
 
     def _intrusion(self) -> WorkerDied:
         self.close()
-        return WorkerDied("a process that its kernel left behind replied instead of the worker", "crash")
+        return WorkerDied("a process that was left behind replied instead of the worker", "crash")
 
     def has_ended(self) -> bool:
         """Whether the child has ended."""
@@ -206,7 +206,7 @@ class Process:
             self._pending += data
             if len(self._pending) > LONGEST_REPLY:
                 self.stop()
-                raise WorkerDied("there was other output in the stream of the worker's replies", "crash")
+                raise WorkerDied(OTHER_OUTPUT, "crash")
         self._shorten_log()
         line, _, self._pending = self._pending.partition(b"\n")
         return line
@@ -228,7 +228,7 @@ class Process:
         trouble = trouble or environment.of_folders(what, [self._scratch])
         self.close()
         if code is None or code == LOST_CHANNEL:
-            return WorkerDied("its kernel closed or replaced files that its process had open", "crash")
+            return WorkerDied(LOST_FILES, "crash")
         end = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
         text = f"the process running it {end}" + (f": {tail}" if tail else "")
         if -code in FROM_OUTSIDE:

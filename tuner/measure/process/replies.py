@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.children.descriptors import identities, out_of_reach
-from tuner.children.fork_channel import LOST_CHANNEL
+from tuner.children.fork_channel import LOST_CHANNEL, LOST_FILES
 from tuner.children.forks import Forks
 from tuner.devices import environment
 from tuner.errors import BY_NAME, TunerError, WorkerDied
@@ -93,7 +93,7 @@ class Channel:
             os._exit(0)
         intact = self._open_files() == self._files
         if not intact:
-            answer = failure(WorkerDied("its kernel closed or replaced files that its process had open", "crash"))
+            answer = failure(WorkerDied(LOST_FILES, "crash"))
         line = json.dumps({**answer, "number": self._number, "pid": self._pid}).encode() + b"\n"
         try:
             while line:

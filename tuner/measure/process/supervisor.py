@@ -51,6 +51,11 @@ class Supervisor:
         self._compilers: dict[str, str | None] = {}  # the `name` of each chosen compiler at its first task
 
     @property
+    def _name(self) -> str:
+        """The device, for messages."""
+        return self._device_id
+
+    @property
     def compiler(self) -> str | None:
         """The name of the compiler that the task's space chooses, which must not change while the supervisor is used;
         None before its first task, and if the compiler is missing."""
@@ -236,7 +241,7 @@ class Supervisor:
             return read(reply)
         except (LookupError, TypeError, ValueError, AttributeError):
             self.close()
-            raise WorkerDied("the worker sent a malformed reply", "crash") from None
+            raise WorkerDied(f"the worker of {self._name} sent a malformed reply", "crash") from None
 
     def _reply(self, request: dict[str, Any], seconds: float, found_wrong: FoundWrong) -> dict[str, Any]:
         """The worker's reply to a request. A worker that is not healthy afterwards is stopped: the fault would persist,

@@ -32,6 +32,10 @@ class RemoteSupervisor(Supervisor):
         self.share = 0
 
     @property
+    def _name(self) -> str:
+        return self.remote.name
+
+    @property
     def compiler(self) -> str | None:
         return self.remote.compiler
 
