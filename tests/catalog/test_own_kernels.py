@@ -150,8 +150,6 @@ def test_records_of_another_machine_are_found_wherever_the_project_lies(
     assert match(tune, here / "tuning/blur.yaml") == ("vision/blur", "exact", False)
     sent = scaled(tmp_path / "sent", "blur")  # without the project's file
     assert match(tune, sent) == ("sent/blur", "exact", False)
-    shutil.copy(tmp_path / "laptop/vision/blur.jsonl", tmp_path / "laptop/vision/blur[1].jsonl")
-    assert match(tune, scaled(tmp_path / "sent", "blur[1]")) == ("sent/blur[1]", "exact", False)
     scaled(tmp_path / "sent", "blur", factor=5)
     assert match(tune, sent) == ("sent/blur", "default", False), "the records are of other code"
     monkeypatch.setenv("TUNER_SPACES", str(there / "tuning"))

@@ -1,7 +1,6 @@
 """Derives the name of a kernel in the store from the location of its space file, the same on every machine."""
 
 import functools
-import glob
 import os
 from pathlib import Path
 
@@ -114,8 +113,7 @@ def names_elsewhere(space: Space, results: Path) -> list[str]:
     """
     if _own_file(space) is None:
         return []
-    last = space.name.rpartition("/")[2]
-    found = [f"{file.parent.name}/{file.stem}" for file in results.glob(f"*/{glob.escape(last)}.jsonl")]
+    found = [f"{file.parent.name}/{file.stem}" for file in results.glob(f"*/{space.name.rpartition('/')[2]}.jsonl")]
     here = {name for known, name in known_files.read().items() if os.path.isfile(known)}
     return sorted(name for name in found if name not in here and name != space.name and not _ships(name))
 
