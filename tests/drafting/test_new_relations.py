@@ -25,6 +25,21 @@ PROGRAMS = {
          "name: y, dtype: float32, shape: [ny, nx], role: inout, fill: zeros}\n", "    - name: g\n",
          "grid: [ceil_div(nx, S), ceil_div(ny, S)]\n"],
     ),
+    "two structs with members of the same names, and a grid of a scalar that is computed": (
+        "#define S 16\nstruct Image { float *data; int width, height; };\n"
+        "__global__ void f(Image in, Image out, int tiles) { int x = blockIdx.x * S + threadIdx.x;"
+        "int y = blockIdx.y * S + threadIdx.y; if (x >= out.width || y >= out.height) return; float v = 0;"
+        "for (int k = 0; k < tiles; k++) v += in.data[2 * y * in.width + 2 * x]; out.data[y * out.width + x] = v; }"
+        "\nint main() { Image in, out; in.width = 1000; in.height = 600; out.width = in.width / 2;"
+        "out.height = in.height / 2; cudaMalloc(&in.data, in.width * in.height * 4);"
+        "cudaMalloc(&out.data, out.width * out.height * 4); int tiles = (out.width + S - 1) / S;"
+        "f<<<dim3(tiles, (out.height + S - 1) / S), dim3(S, S)>>>(in, out, tiles); }",
+        ["guess: in_data;", "- {name: width, dtype: int32, value: in_width}\n",
+         "name: out_data, dtype: float32, shape: [out_height, out_width], role: out}\n",
+         "- {name: width, dtype: int32, value: out_width}\n", "- {name: height, dtype: int32, value: out_height}\n",
+         "{name: tiles, dtype: int32, value: \"ceil_div(out_width, S)\"}\n",
+         "grid: [ceil_div(out_width, S), ceil_div(out_height, S)]\n"],
+    ),
     "functions that only compute an index, test it, or name an element": (
         "struct View { int rows, cols; };\n__device__ int cell(int r, int c, const View &v) { return r * v.cols + c; }"
         "\n__device__ float &at(float *a, int r, int c, View v) { return a[r * v.cols + c]; }"

@@ -58,7 +58,7 @@ def fields(
     members: Sequence[Member],
     get: Members,
     known: Collection[str],
-    sizes: Collection[str],
+    values: Mapping[str, str],
     evaluated: Evaluated,
     arrays: Arrays | None = None,
     path: tuple[str, ...] = (),
@@ -71,12 +71,12 @@ def fields(
     arrays: the arrays of pointers, each by the names of the fields that lead to it; None if none can be passed
     path: the fields that lead to this struct
 
-    A field has the value of the size of its name, or else 1. A pointer without an array is null. An empty struct has a
-    byte. None if a member is of an unknown type.
+    A field has the value of its name in `values`, the size of its name if that is empty, or else 1. A pointer without
+    an array is null. An empty struct has a byte. None if a member is of an unknown type.
     """
     if not members:
         return [_EMPTY]
-    each = ((_field(member, get, known, sizes, evaluated, arrays, path), member) for member in members)
+    each = ((_field(member, get, known, values, evaluated, arrays, path), member) for member in members)
     found = [_aligned(field, evaluated(member.align)) for field, member in each if field is not None]
     return found if len(found) == len(members) else None
 
@@ -213,7 +213,7 @@ def _field(
     member: Member,
     get: Members,
     known: Collection[str],
-    sizes: Collection[str],
+    values: Mapping[str, str],
     evaluated: Evaluated,
     arrays: Arrays | None,
     path: tuple[str, ...],
@@ -224,7 +224,7 @@ def _field(
     if parameter.is_pointer:
         return None if arrays is None else _pointer(parameter.name, extents, arrays.get((*path, parameter.name), ()))
     if (inner := get(parameter.type)) is not None:
-        own = None if extents else fields(inner, get, known, sizes, evaluated, arrays, (*path, parameter.name))
+        own = None if extents else fields(inner, get, known, values, evaluated, arrays, (*path, parameter.name))
         return None if own is None else f"{{name: {parameter.name}, fields: [{', '.join(own)}]}}"
     name = parameter.type if parameter.type in known else dtype(parameter)
     if name not in {*DTYPES, *known} and structs.vector(name) is None:
@@ -234,9 +234,8 @@ def _field(
         count *= int(extent)
     shape = f", shape: [{', '.join(extents)}]" if extents else ""
     ones = ", ".join(["1"] * count)
-    is_size = parameter.name in sizes and count == 1
-    value = "" if is_size else f", value: {ones if count == 1 else f'[{ones}]'}"
-    return f"{{name: {parameter.name}, dtype: {name}{shape}{value}}}"
+    value = values.get(parameter.name, ones) if count == 1 else f"[{ones}]"
+    return f"{{name: {parameter.name}, dtype: {name}{shape}{value and f', value: {value}'}}}"
 
 
 def _aligned(field: str, align: str) -> str:
@@ -315,14 +314,14 @@ class Structs:
         return [member.name for member in self.get(kind) or () if member.parameter.is_pointer]
 
     def fields(
-        self, kind: str, sizes: Collection[str], fixed: Mapping[str, int], arrays: Arrays | None
+        self, kind: str, values: Mapping[str, str], fixed: Mapping[str, int], arrays: Arrays | None
     ) -> list[str] | None:
         """The fields of an argument of this type that is passed by value, see `fields`; None if it cannot be. `fixed`
         are the numbers that no configuration changes."""
         members = self.get(kind)
         if members is None:
             return None
-        return fields(members, self.get, self._types, sizes, lambda e: evaluated(e, fixed), arrays)
+        return fields(members, self.get, self._types, values, lambda e: evaluated(e, fixed), arrays)
 
     def extents(self, kind: str) -> set[str]:
         """The names in the extents of a struct's arrays, and in the arguments of a template."""

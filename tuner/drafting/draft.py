@@ -122,8 +122,8 @@ class Draft:
 
     def _of_structs(self) -> dict[str, str]:
         """The whole numbers that the host gives to members of structs, by the sizes of their names."""
-        structs = (p for p in self.facts.parameters if not p.is_pointer and self.facts.structs.defines(p.type))
-        found = {name: number for each in structs for name, number in self.facts.members(each, {}).items()}
+        structs = {p.name: self.facts.members(p, {}) for p in self.facts.parameters if not p.is_pointer}
+        found = {size: structs[field.parameter].get(field.name, "") for size, field in self.facts.fields.items()}
         return {name: number for name, number in found.items() if name in self.extents and number.isdecimal()}
 
     def _options(self) -> list[str]:

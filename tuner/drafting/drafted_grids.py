@@ -80,7 +80,8 @@ class DraftedGrids:
             return None
         if not said:
             return self._blocks(indexed, said)
-        if self._with_values(indexed) == said or self._with_defaults(indexed, said) == sorted(_TOKEN.findall(said)):
+        is_same = self._with_values(indexed) == said or indexed == self._with_values(said)
+        if is_same or self._with_defaults(indexed, said) == sorted(_TOKEN.findall(said)):
             return indexed
         one, other = ({*names_in(each)} for each in (indexed, said))
         sizes = {*self._facts.sizes, *self._facts.size_macros}

@@ -260,7 +260,8 @@ class Facts(KernelParameters):
         others = {each: array for array in arrays for each in self.names_of(array)}
         writing = [step for step in self.steps if self.roles_in(step).get(name) == "out"]
         found = [inference.decided_by(self.names_of(name), " ".join(step.body), others) for step in writing]
-        return found[0] if found and all(found) else ""
+        placing = [each for each in self.choices.indices_into(name) if each != name] if writing else []
+        return found[0] if found and all(found) else next(iter(placing), "")
 
     def _keeps_border(self, name: str) -> bool:
         return borders.is_kept(name, self.body, [p.name for p in self.parameters if not p.is_pointer])

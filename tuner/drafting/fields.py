@@ -174,8 +174,9 @@ def _pointers(
 
 
 def sizes(steps: Sequence[Prototype], members: Members) -> dict[str, StructField]:
-    """The whole fields that bodies compare or index with, by name; none whose name has another meaning."""
-    found, names = dict[str, StructField](), Counter[str]()
+    """The whole fields that bodies compare or index with, by name, which begins with that of the struct if several
+    structs have it, as in_width; none whose name has another meaning."""
+    found, names = list[StructField](), Counter[str]()
     bodies = " ".join(word for step in steps for word in step.body)
     taken = {p.name for step in steps for p in step.parameters or ()} | {*arithmetic.FUNCTIONS, *DEVICE_NAMES}
     for parameter in {p.name: p for step in steps for p in step.parameters or ()}.values():
@@ -184,14 +185,11 @@ def sizes(steps: Sequence[Prototype], members: Members) -> dict[str, StructField
             dtype = DTYPES.get(member.parameter.dtype or "")
             is_whole = dtype is not None and dtype.kind == "integer" and member.parameter.width == 1
             if is_whole and not member.parameter.is_pointer and not member.extents:
-                found[member.name] = StructField(parameter.name, member.name, place)
+                found.append(StructField(parameter.name, member.name, place))
             names[member.name] += 1
-    own = set(re.findall(r"(?<!\. )\b[A-Za-z_]\w*", bodies))
-    return {
-        name: field
-        for name, field in found.items()
-        if names[name] == 1 and name not in taken | own and not keyword.iskeyword(name) and _is_read(field, bodies)
-    }
+    taken |= {*re.findall(r"(?<!\. )\b[A-Za-z_]\w*", bodies), *keyword.kwlist}
+    each = ((f.name if names[f.name] == 1 else f"{f.parameter}_{f.name}", f) for f in found if _is_read(f, bodies))
+    return {name: field for name, field in each if name not in taken}
 
 
 def _is_read(field: StructField, body: str) -> bool:
@@ -205,7 +203,7 @@ def _is_read(field: StructField, body: str) -> bool:
 def plain(step: Prototype, fields: Mapping[str, StructField], pointers: Sequence[StructPointer]) -> Prototype:
     """A kernel whose body has the names of these fields and arrays in the place of `p.n`."""
     body, at, found = step.body, 0, list[str]()
-    names: dict[tuple[str, ...], str] = {(field.parameter, ".", field.name): field.name for field in fields.values()}
+    names: dict[tuple[str, ...], str] = {(field.parameter, ".", field.name): size for size, field in fields.items()}
     names |= {pointer.words: pointer.array.name for pointer in pointers}
     lengths, first = sorted({*map(len, names)}), {words[0] for words in names}
     while at < len(body):

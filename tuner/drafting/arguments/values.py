@@ -88,9 +88,17 @@ class DraftedValues:
             if pointer.parameter == parameter.name:
                 arrays.setdefault(pointer.path, []).append(word(name_of(pointer.array)))
         known = None if "opencl" in facts.languages else arrays
-        named = {*self._told.extents, *self._told.options}
-        fields = facts.structs.fields(parameter.type, named, facts.constants_of_all, known)
+        fields = facts.structs.fields(parameter.type, self._values(parameter), facts.constants_of_all, known)
         return fields and [f"name: {name}", "fields:", *(f"  - {field}" for field in fields)]
+
+    def _values(self, parameter: Parameter) -> dict[str, str]:
+        """The values of fields of a struct that sizes and options tell, by field; empty for what has the same name."""
+        told, own = self._told, {size: f for size, f in self._facts.fields.items() if f.parameter == parameter.name}
+        shared = {field.name for size, field in self._facts.fields.items() if size != field.name}
+        named = {*told.extents, *told.options}
+        found = dict.fromkeys(named - shared, "")
+        found |= {f.name: "" if size == f.name else size for size, f in own.items() if size in named}
+        return found | {f.name: word(told.values[size]) for size, f in own.items() if size in told.values}
 
     def _unsupported(self, parameter: Parameter) -> str:
         """Why a class cannot be passed by value, and what to do; empty for any other argument."""

@@ -111,7 +111,7 @@ def _use(body: Sequence[str], at: int) -> str:
             return "truth"
         is_cast = second == "(" or re.fullmatch(r"\w+", second)
         return "" if _IDENTIFIER.fullmatch(ahead) else "other" if is_cast else "number"
-    if before in "*/%+-[" or after in "*/%+-]" or (before == "=" and (after in ";," or ahead in "<>=!")):
+    if before in "*/%+-[" or after in "*/%+-]" or (before == "=" and (after in ";," or ahead in "<>=!+-*/%")):
         return "number"
     if before == "<" and after in ";)&|?":
         return "number"

@@ -60,10 +60,7 @@ class _Reader:
         if word == "if":
             return self._choice(state, end)
         if word in ("for", "while", "switch"):
-            self.place += 1
-            state = self._condition(state)
-            after = self.statement(state, end) if self.place < end else state
-            return replace(after, left=state.left, skips=state.skips)
+            return self._repeated(state, end)
         start = self.place
         while self.place < end and self.tokens[self.place] not in ("{", "}", ";"):
             self.place += 1
@@ -72,12 +69,44 @@ class _Reader:
         self.place += self.place == start  # a bracket that closes nothing
         return replace(state, left=word) if word in _LEAVES else state
 
+    def _repeated(self, state: _State, end: int) -> _State:
+        """The state after a loop or a `switch`. If elements decide how often a loop runs, or which case does, they
+        decide what is written, unless all cases write and one is the `default`."""
+        word, start = self.tokens[self.place], self.place + 1
+        self.place = start
+        before = self._condition(state)
+        array, opening = self._array_since(start), self.place
+        after = self.statement(before, end) if self.place < end else before
+        if array and after.is_written and not before.is_written and not (word == "switch" and self._all_write(opening)):
+            after = replace(after, is_written=False, decides=array)
+        return replace(after, left=state.left, skips=state.skips)
+
+    def _all_write(self, opening: int) -> bool:
+        """Whether all cases of the block at a token write, and one is the `default`."""
+        last, at, starts, ends = matching(self.tokens, opening), opening + 1, list[int](), list[int]()
+        has_default = False
+        while at < last:
+            word = self.tokens[at]
+            if word in ("case", "default"):
+                has_default |= word == "default"
+                starts.append(at := self.tokens.index(":", at))
+            elif word in _LEAVES:
+                ends.append(at)
+            is_inner = word in "([" or (word == "{" and self.tokens[at - 1] != ":")  # `case 1: { ... break; }`
+            at = (matching(self.tokens, at) if is_inner else at) + 1
+        cases = (range(start, next((end for end in ends if end > start), last)) for start in starts)
+        return has_default and all(_Reader(self.tokens, c.start + 1).block(_State(), c.stop).is_written for c in cases)
+
+    def _array_since(self, start: int) -> str:
+        """The first array of which there is an element between a token and the present one; empty if none."""
+        return next((word[1:] for word in self.tokens[start : self.place] if word[0] == "@"), "")
+
     def _choice(self, state: _State, end: int) -> _State:
         """The state after an `if`. One without `else` counts as taken if it does not leave the path: a second one with
         the same condition may follow it. If elements decide, it may not be taken."""
         start = self.place = self.place + 1 + (self.tokens[self.place + 1 : self.place + 2] == ["constexpr"])
         before = self._condition(state)
-        array = next((word[1:] for word in self.tokens[start : self.place] if word[0] == "@"), "")
+        array = self._array_since(start)
         taken = self.statement(before, end) if self.place < end else before
         other = before
         if has_other := self.place < end and self.tokens[self.place] == "else":
