@@ -33,7 +33,7 @@ from tuner.measure.process.task import Task
 from tuner.measure.remote.remote_device import Lost, RemoteDevice
 from tuner.measure.remote.remote_supervisor import RemoteLead, RemoteSupervisor
 from tuner.space import identity, snapshot
-from tuner.tuning.crew import cluster, cluster_crew, cluster_workers, dask_engine
+from tuner.tuning.crew import cluster, cluster_crew, cluster_devices, cluster_workers, dask_engine
 from tuner.version import VERSION
 
 
@@ -78,14 +78,14 @@ def test_a_worker_is_killed_another_joins_and_each_configuration_is_measured_onc
 
 def test_a_lost_worker_that_was_asked_again_does_not_lengthen_the_wait_for_another() -> None:
     workers = ["tcp://there"]
-    crew: Any = object.__new__(cluster_crew.ClusterCrew)
-    crew._cluster = SimpleNamespace(address="tcp://x", workers=lambda: workers, has_ended=False, trouble=None)
-    crew._joins = [("tcp://there", Future())]
+    them: Any = object.__new__(cluster_devices.ClusterDevices)
+    them._cluster = SimpleNamespace(address="tcp://x", workers=lambda: workers, has_ended=False, trouble=None)
+    them._joins = [("tcp://there", Future())]
     long_ago = time.monotonic() - 2 * cluster_workers.WORKERS_SECONDS
-    assert crew._wait_alone(long_ago) > long_ago, "it may join"
+    assert them.wait_alone(long_ago) > long_ago, "it may join"
     workers.clear()
     with pytest.raises(EnvironmentTrouble, match="no worker can measure any more"):
-        crew._wait_alone(long_ago)
+        them.wait_alone(long_ago)
 
 
 @pytest.mark.slow
