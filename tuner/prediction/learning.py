@@ -14,7 +14,7 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Indices, Mask, Trait
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import LOSS, Learnt, doubts, expected_errors, penalties, variances
+from tuner.prediction.learnt import LOSS, Learnt, beside_library, doubts, expected_errors, penalties, variances
 from tuner.prediction.nearness import Pairs, inverse, matvec, of_errors, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
@@ -200,18 +200,19 @@ class Learner:
         caution, of_kernels = 0.0, self._validated(alone, kept, self._is_kernel)[1]
         regret = of_kernels
         if has_library:
-            number, regret = self._validated(self._beside_library(predicted, doubtful), kept, np.ones(entries, bool))
+            beside = self._beside_library(predicted, longer, doubtful)
+            number, regret = self._validated(beside, kept, np.ones(entries, bool))
             caution = CAUTIONS[number]
         return np.concatenate(by_pair).astype(np.float32), every, caution, regret, of_kernels
 
-    def _beside_library(self, predicted: Array, doubtful: Array) -> Array:
+    def _beside_library(self, predicted: Array, longer: Array, doubtful: Array) -> Array:
         """The predicted times as they are compared where the library is a candidate, [sizes, cautions, entries].
-        `doubtful` are the variances of log times."""
+        `longer` are the penalties, `doubtful` the variances of log times."""
         rows, library = np.arange(len(predicted)), np.flatnonzero(~self._is_kernel)
         runs = library[np.where(self._known[:, library], predicted[:, library], np.inf).argmin(axis=1)]
-        longer = doubts(np.array(CAUTIONS)[:, None], doubtful[:, None], doubtful[rows, runs][:, None, None])
-        times: Array = predicted[:, None] * np.where(self._is_kernel, np.exp(longer), 1.0)
-        return times
+        doubted = doubts(np.array(CAUTIONS)[:, None], doubtful[:, None], doubtful[rows, runs][:, None, None])
+        times, of_library = predicted[:, None], predicted[rows, runs][:, None, None]
+        return beside_library(times, longer[:, None], self._is_kernel * doubted, of_library)
 
     def _unseen_in(self, relative: Array) -> Mask:
         """Mark the terms of unaligned rows that are 0 at all sizes, [entries, terms]; all library routines are one.

@@ -13,8 +13,8 @@ from tuner.prediction.amounts import Array, Indices, Mask
 # is, and nothing at that size. As long as it counted there, too, 773 of 4,038 table sizes got a configuration that had
 # not been measured there; of 524 of these, 91 were over 10 % slower than the best that had been (H200).
 RISK = 0.6
-# Where the library is a candidate, RISK and FAR_PENALTY do not apply. A kernel's time is longer by as many
-# standard deviations of the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
+# A kernel precedes the library if its time is shorter even when it counts as longer by as many standard deviations of
+# the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
 LOSS = 0.03
 LEAST_DEVIATION = 0.02  # of a log time that was measured at the same size
 # If the nearest training size is less similar than FAR, the sum of cost terms extrapolates. At 161 such sizes of two
@@ -72,7 +72,7 @@ class Learnt(NamedTuple):
         return mean
 
 
-def penalties(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
+def penalties(errors: Array | float, nearest: Array | float, is_kernel: Mask | bool) -> Array:
     """How much longer in log time kernels count where they are compared with each other. `errors` are the expected
     ones, and `nearest` is the similarity of each entry's nearest training size, from 0 to 1."""
     distant = FAR_PENALTY * np.maximum(FAR - nearest, 0.0) + STRANGE * np.maximum(LEAST_NEAR - nearest, 0.0)
@@ -88,7 +88,7 @@ def variances(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
     return squares
 
 
-def _unlike(nearest: Array) -> Array:
+def _unlike(nearest: Array | float) -> Array:
     """The share of the expected squared error that remains: near a training size, nearly all but at that size."""
     share: Array = np.maximum(1 - nearest**4, 0.0)
     return share
@@ -99,6 +99,17 @@ def doubts(caution: Array | float, own: Array, of_library: Array | float) -> Arr
     their log times, `of_library` is that of the library's."""
     lengthened: Array = caution * np.sqrt(own + of_library) - LOSS
     return lengthened
+
+
+def beside_library(times: Array, longer: Array, doubtful: Array, library: Array | float) -> Array:
+    """The times as they are compared where the library is a candidate, whose own time is `library`.
+
+    Doubts, in log time, decide which kernels precede it; the penalties `longer` decide among these. At 15 fresh sizes
+    and types at which the order of doubts began with another kernel, it took 1.03 times as long on average (H200).
+    """
+    cautious = times * np.exp(doubtful)
+    compared: Array = np.where(cautious < library, np.minimum(times * np.exp(longer), cautious), cautious)
+    return compared
 
 
 def expected_errors(squares: Array, weights: Array) -> Array:

@@ -42,6 +42,7 @@ from tuner.prediction.learnt import (
     LENT_DEVIATION,
     LENT_DEVIATION_UNALIGNED,
     PRIOR_ERROR,
+    beside_library,
     doubts,
     expected_errors,
     penalties,
@@ -177,29 +178,33 @@ class TimeModel:
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
         # valid entry. An invalid one says nothing of those that remain.
-        best, done, of_library = math.inf, 0, None
+        best, done, library, of_library = math.inf, 0, math.inf, None
         while done < len(ranked) and times[ranked[done]] < best:
             batch = ranked[done : done + BATCH]
             factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch))
             times[batch] *= factors
             is_kernel = self._is_kernel[batch]
-            own = variances(errors, nearest, is_kernel)
+            times[batch] /= np.exp(prior[batch])
+            longer, own = penalties(errors, nearest, is_kernel), variances(errors, nearest, is_kernel)
             if done == 0 and not is_kernel.all():
-                of_library = own[np.where(is_kernel, np.inf, times[batch]).argmin()]
+                runs = np.where(is_kernel, np.inf, times[batch]).argmin()
+                library, of_library = times[batch[runs]], own[runs]
                 if lent:
                     is_unaligned = amounts.unaligned[0].any()
                     of_library += (LENT_DEVIATION_UNALIGNED if is_unaligned else LENT_DEVIATION) ** 2
             if of_library is None:
-                longer = penalties(errors, nearest, is_kernel)
+                times[batch] *= np.exp(longer)
             else:
-                longer = is_kernel * doubts(self._learnt.caution, own, of_library)
-            times[batch] *= np.exp(longer - prior[batch])
+                doubtful = is_kernel * doubts(self._learnt.caution, own, of_library)
+                times[batch] = beside_library(times[batch], longer, doubtful, library)
             for entry in batch[times[batch].argsort()]:
                 if times[entry] >= best:
                     break
                 if is_valid(int(self._positions[entry])):
                     best = times[entry]
             done += BATCH
+        # What was not looked at must not precede what was: callers also choose among times that are not the best.
+        times[ranked[done:]] *= np.exp(penalties(PRIOR_ERROR, 0.0, True))
         predicted[self._positions[ranked]] = times[ranked]
         return predicted
 
