@@ -44,8 +44,9 @@ from tuner.store import time_tables
 from tuner.store.store import Store
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import tune_with
-from tuner.tuning.exploration import Quiet, explored
+from tuner.tuning.exploration import explored
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.progress import Quiet
 from tuner.tuning.recordings import logs
 from tuner.tuning.recordings import recording as recordings
 from tuner.tuning.recordings.recording import Entry

@@ -31,7 +31,8 @@ from tuner.exchange.interop import t4
 from tuner.measure.method import Method
 from tuner.space.texts import size_text
 from tuner.tuning.crew.crews import Crews
-from tuner.tuning.exploration import Quiet, explored
+from tuner.tuning.exploration import explored
+from tuner.tuning.progress import Quiet
 from tuner.tuning.recordings import recording as recordings
 from tuner.tuning.request import CheckedRequest, TuningRequest
 

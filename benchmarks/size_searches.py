@@ -27,7 +27,8 @@ from typing import Any
 from tuner.space import size_lists
 from tuner.space.texts import short_size, size_text
 from tuner.tuning.crew.crews import Crews
-from tuner.tuning.exploration import Quiet, explored
+from tuner.tuning.exploration import explored
+from tuner.tuning.progress import Quiet
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.several.problems import dropped, members, trial_budget
 from tuner.tuning.several.table import TrialTable

@@ -50,8 +50,8 @@ from tuner.space.scope import Scope
 from tuner.store import verdicts
 from tuner.tuning import driver
 from tuner.tuning.driver import Result
-from tuner.tuning.exploration import Quiet
 from tuner.tuning.finals import processes, ties
+from tuner.tuning.progress import Quiet
 from tuner.tuning.request import TuningRequest
 
 KERNELS = {  # for each kind of device, kernels with a size at which a run takes some milliseconds at most

@@ -19,8 +19,8 @@ from tuner.cli.screen import progress, status
 from tuner.cli.screen.progress import TuningProgress
 from tuner.devices import Device
 from tuner.measure.results import Outcome
-from tuner.tuning.exploration import SearchStart
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.progress import SearchStart
 
 FAULTY = f"""
 #if v == 0

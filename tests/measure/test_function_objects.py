@@ -18,7 +18,7 @@ from tuner import paths
 from tuner.errors import SpaceError
 from tuner.tuning.driver import Result
 from tuner.tuning.driver import tune as driven
-from tuner.tuning.exploration import Quiet
+from tuner.tuning.progress import Quiet
 from tuner.tuning.request import TuningRequest
 
 PORTABLE = """\

@@ -14,8 +14,8 @@ from tuner.door import results
 from tuner.door.calls.call import Call
 from tuner.door.results import Row
 from tuner.quoting import quoted
-from tuner.tuning.exploration import SearchStart
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.progress import SearchStart
 
 UNITS = {"time": "ms", "energy": "J"}
 

@@ -19,7 +19,7 @@ from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.tuning import driver
-from tuner.tuning.exploration import Progress
+from tuner.tuning.progress import Progress
 from tuner.tuning.request import TuningRequest
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
-    from tuner.tuning.exploration import Progress
     from tuner.tuning.ledger.trial import Trial
+    from tuner.tuning.progress import Progress
     from tuner.tuning.recordings.recording import Row
 
 

@@ -12,8 +12,8 @@ from tuner.session import bars
 
 if TYPE_CHECKING:
     from tuner.session.bars import Bar
-    from tuner.tuning.exploration import SearchStart
     from tuner.tuning.ledger.trial import Trial
+    from tuner.tuning.progress import SearchStart
 
 FRAME_SECONDS = 0.2  # between two drawings
 NOT_KEPT = "no later run continues it"  # the end of a message

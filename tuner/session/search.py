@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tuner.space.config import Value
     from tuner.space.model import Space
     from tuner.space.parsing import Size
-    from tuner.tuning.exploration import Progress
+    from tuner.tuning.progress import Progress
 
 Kernel = str | Path | PythonSpace
 MOST_SEED = 2**32 - 1

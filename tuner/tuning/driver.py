@@ -24,11 +24,12 @@ from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.tuning.crew.crews import Crews
-from tuner.tuning.exploration import Exploration, Progress, explored
+from tuner.tuning.exploration import Exploration, explored
 from tuner.tuning.finals import accusation, summary
 from tuner.tuning.finals.selection import FinalsPlan, Selection, select
 from tuner.tuning.finals.summary import Failures, Point, Summary
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.progress import Progress
 from tuner.tuning.recordings import logs
 from tuner.tuning.recordings.recording import Entry
 from tuner.tuning.request import CheckedRequest, TuningRequest

@@ -9,11 +9,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from tuner.catalog import kernel_names
 from tuner.classes import dataclass
-from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError
 from tuner.measure.process.task import announce
@@ -32,9 +31,9 @@ from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import SIMILAR
 from tuner.tuning.crew.queue import LOOK_AHEAD
-from tuner.tuning.crew.run import TrialListener
 from tuner.tuning.finals.preference import NO_PREFERENCE, Preference
 from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.progress import Progress, SearchStart
 from tuner.tuning.recordings import experiences
 
 Narrowing = Callable[[Space, Scope, Pool], Pool]  # selects the configurations of a pool that a search may try
@@ -56,54 +55,6 @@ NOT_VERIFIED = "reference: none: no output is compared, so the results are not v
 # times, on processors, they take what they need.
 FINALS_SECONDS = 2.5
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
-
-
-@dataclass(frozen=True)
-class SearchStart:
-    """The state at the start of a search, for display.
-
-    `valid` counts the valid configurations, and `total` those that the budget allows. `known` are the trials of valid
-    configurations from earlier runs. `seconds` is the budget if it is a time, and `left` what is left of it.
-    """
-
-    space: Space
-    device: DeviceInfo
-    scope: Scope
-    total: int
-    valid: int
-    known: Sequence[Trial]
-    ceilings: Ceilings | None
-    seconds: float | None = None
-    left: float | None = None
-
-
-class Progress(TrialListener, Protocol):
-    """Receives the events of a tuning run."""
-
-    def begun(self, step: str) -> None: ...
-
-    def started(self, start: SearchStart) -> None: ...
-
-    def finals(self, count: int) -> None: ...
-
-
-class Quiet:
-    """A `Progress` that shows no search; messages for the user go to `noted`."""
-
-    def __init__(self, noted: Callable[[str], None]) -> None:
-        self.noted = noted
-
-    def begun(self, step: str) -> None:
-        """Do nothing."""
-
-    def started(self, start: SearchStart) -> None:
-        """Do nothing."""
-
-    def measured(self, *trial: Any) -> None:
-        """Do nothing."""
-
-    def finals(self, count: int) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +98,9 @@ def explored(
     """Run the requested search, then enter a block with its `Exploration`.
 
     `narrowed` selects the configurations that the search may try, and `warm` are those that it tries first. If
-    `configs` are given, they are measured instead of a search.
-
-    An interrupt loses no finished trial: the same request continues from the ledger. However the block ends,
-    look-ups learn which configurations failed verification. Raises as `driver.tune` does.
+    `configs` are given, they are measured instead of a search. An interrupt loses no finished trial: the same request
+    continues from the ledger. However the block ends, look-ups learn which configurations failed verification. Raises
+    as `driver.tune` does.
     """
     began = time.monotonic()
     request, task, space = checked.request, checked.task, checked.task.space
@@ -174,16 +124,14 @@ def explored(
         if configs is None:
             pool = _listed(crew, space, budget, hints, crews.noted)
             pool = pool if narrowed is None else narrowed(space, crew.scope, pool)
-            if space.default or not pool.is_sample:  # otherwise a valid configuration is hard to find
-                doubts += _of_threads(space, crew.scope, crews.noted)
+            doubts += _of_threads(space, crew.scope, pool, crews.noted)
         else:
             pool = Pool.of(space.parameters, configs)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
         how = request.seed, hints, len(task.method.objectives), progress.noted, began, request.strategy_options
         with Search(strategy, pool, budget, *how) as search:
             crew.build_ahead(search.likely(LOOK_AHEAD))  # while the ledger is imported and opened
-            with _ledger(checked, crew, signature, progress.noted) as ledger:
-                ledger.is_kept = unknown is None
+            with _ledger(checked, crew, signature, progress.noted, is_lasting=unknown is None) as ledger:
                 kernel_names.remember(space)
                 if configs is None:
                     ledger.note_command(request.command(space.name, crew.device.id))
@@ -224,7 +172,9 @@ def _of_file(space: Space, noted: Callable[[str], None]) -> Iterator[str]:
         yield NOT_VERIFIED
 
 
-def _ledger(checked: CheckedRequest, crew: Crew, signature: str, noted: Callable[[str], None]) -> Ledger:
+def _ledger(
+    checked: CheckedRequest, crew: Crew, signature: str, noted: Callable[[str], None], *, is_lasting: bool
+) -> Ledger:
     """The ledger of the requested study."""
     from tuner.tuning.ledger.ledger import Ledger
     from tuner.tuning.ledger.study import StudyKey
@@ -242,7 +192,9 @@ def _ledger(checked: CheckedRequest, crew: Crew, signature: str, noted: Callable
         conditions=crew.device.conditions,
         headers=crew.headers,
     )
-    return Ledger(task.space, key, request.fresh, request.storage, noted)
+    ledger = Ledger(task.space, key, request.fresh, request.storage, noted)
+    ledger.is_kept = is_lasting
+    return ledger
 
 
 def _start(
@@ -278,10 +230,12 @@ def _listed(crew: Crew, space: Space, budget: Budget, hints: Hints, noted: Calla
     return pool.including(known)
 
 
-def _of_threads(space: Space, scope: Scope, noted: Callable[[str], None]) -> Iterator[str]:
+def _of_threads(space: Space, scope: Scope, pool: Pool, noted: Callable[[str], None]) -> Iterator[str]:
     """Warnings about threads that do nothing, which are also shown."""
     from tuner.space.sources.checks import surplus_threads
 
+    if pool.is_sample and not space.default:  # then a valid configuration is hard to find
+        return
     for doubt in surplus_threads.warnings(space, scope):
         noted(f"warning: {doubt}")
         yield doubt

@@ -20,8 +20,8 @@ from tuner.tuning.checking import cases
 from tuner.tuning.checking.cases import Case, Gathered
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
-from tuner.tuning.exploration import Progress
 from tuner.tuning.ledger.trial import RESUME
+from tuner.tuning.progress import Progress
 from tuner.tuning.request import TuningRequest
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tuner.space.config import config_key
 from tuner.space.texts import full_problem_text
 
 if TYPE_CHECKING:
-    from tuner.tuning.exploration import SearchStart
     from tuner.tuning.ledger.trial import Trial
+    from tuner.tuning.progress import SearchStart
 
 QUIET_SECONDS = 4.5  # without a line in a pipe, after which one is printed
 START_SECONDS = 0.3  # without any line: a run that fails sooner prints only its error

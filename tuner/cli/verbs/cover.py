@@ -101,7 +101,7 @@ def command(
     from tuner.cli.screen import logs, progress
     from tuner.search.budget import Budget
     from tuner.space import chosen_types, deployments
-    from tuner.tuning.exploration import Quiet
+    from tuner.tuning.progress import Quiet
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.several.cover import CoverRequest, cover, measure_times
     from tuner.tuning.several.problems import members

@@ -56,7 +56,7 @@ def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool
             output.say("the list is empty")
         return 0
     from tuner.cli.screen import logs, progress
-    from tuner.tuning.exploration import Quiet
+    from tuner.tuning.progress import Quiet
 
     tuned: list[tuple[Miss, list[Result]]] = []
     with progress.displayed() as listener, logs.printed(verbose, listener.noted):

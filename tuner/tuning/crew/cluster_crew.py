@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tuner.search.search import Search
     from tuner.space.config import Config
     from tuner.space.model import Space
-    from tuner.tuning.crew.run import TrialListener
     from tuner.tuning.ledger.ledger import Ledger
+    from tuner.tuning.progress import Progress
 
 PAUSE_SECONDS = 0.01  # of a thread that has nothing to measure at the moment
 
@@ -99,7 +99,7 @@ class ClusterCrew(Crew):
         count = 1 if remote.info.on_processor else remote.depth + 1  # builds would disturb a processor
         run.begin([RemoteSupervisor(self.task, remote, self._products) for _ in range(count)])
 
-    def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
+    def run(self, search: Search, ledger: Ledger, progress: Progress, given: bool = False) -> int:
         run = ClusterRun(self.task, _NoPool(), search, ledger, progress, self._noted, given)
         self._devices.begin()
         try:

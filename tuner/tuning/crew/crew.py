@@ -18,7 +18,7 @@ from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.process.task import Task
 from tuner.space.scope import Scope
-from tuner.tuning.crew.run import POLL_SECONDS, CrewRun, TrialListener
+from tuner.tuning.crew.run import POLL_SECONDS, CrewRun
 from tuner.tuning.ledger.trial import RESUME
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.tuning.ledger.ledger import Ledger
+    from tuner.tuning.progress import Progress
 
 END_SECONDS = 5.0  # that threads have to end; a thread that still waits for a server is left running
 
@@ -163,7 +164,7 @@ class Crew:
         """A digest of the user's headers that the task's builds read: see `Backend.surrounding`."""
         return devices.BACKENDS[self.device.kind].surrounding(self.task.space)
 
-    def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
+    def run(self, search: Search, ledger: Ledger, progress: Progress, given: bool = False) -> int:
         """Measure the configurations that the search asks for until it is over.
 
         `given` marks the trials as chosen by the caller instead of a search. Returns the number of trials, including

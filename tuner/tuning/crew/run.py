@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tuner.devices.environment import LOST, NOT_STORED, OTHER
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
@@ -28,20 +28,13 @@ if TYPE_CHECKING:
     from tuner.measure.process.task import Task
     from tuner.search.search import Search
     from tuner.tuning.ledger.ledger import Ledger
+    from tuner.tuning.progress import Progress
 
 logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5  # longest wait of the main thread before it checks the workers again
 # Consecutive configurations with environment trouble. After that, none is retried, and trouble that is known to come
 # from no configuration ends the run.
 MOST_IN_TROUBLE = 3
-
-
-class TrialListener(Protocol):
-    """Receives every trial, with the number of trials so far and the best one, and messages for the user."""
-
-    def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
-
-    def noted(self, text: str) -> None: ...
 
 
 class CrewRun:
@@ -53,7 +46,7 @@ class CrewRun:
         compile_pool: CompilePool,
         search: Search,
         ledger: Ledger,
-        progress: TrialListener,
+        progress: Progress,
         noted: Callable[[str], None],
         given: bool = False,
     ) -> None:

@@ -18,7 +18,7 @@ from tuner.space.sources import rendering
 from tuner.space.texts import short_size, size_text
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
-from tuner.tuning.exploration import Progress
+from tuner.tuning.progress import Progress
 from tuner.tuning.request import TuningRequest, requests_at
 from tuner.tuning.several.cover_times import CoverTimes
 from tuner.tuning.several.cover_trials import CoverTrials

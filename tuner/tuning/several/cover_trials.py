@@ -25,7 +25,8 @@ from tuner.store.record import Record
 from tuner.store.time_tables import TimeTable
 from tuner.tuning.crew.crew import Crew
 from tuner.tuning.crew.crews import Crews
-from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.exploration import explored
+from tuner.tuning.progress import Progress
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at, why_untunable
 from tuner.tuning.several.cover_times import BEHIND, CoverTimes
 from tuner.tuning.several.covering import spread_out

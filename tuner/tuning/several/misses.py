@@ -26,7 +26,7 @@ from tuner.store.missed import Miss
 from tuner.store.store import Store
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result
-from tuner.tuning.exploration import Progress, Quiet
+from tuner.tuning.progress import Progress, Quiet
 from tuner.tuning.request import TuningRequest
 from tuner.tuning.several.problems import LEAST_SECONDS, NO_TIME, Dropped, Untuned, members, tune_within
 from tuner.tuning.several.table import TrialTable

@@ -24,7 +24,8 @@ from tuner.space.size_lists import WeightedSize
 from tuner.store.lookup import size_distance
 from tuner.tuning.crew.crews import Crews
 from tuner.tuning.driver import Result, tune_with
-from tuner.tuning.exploration import FINALS_SECONDS, Progress, explored
+from tuner.tuning.exploration import FINALS_SECONDS, explored
+from tuner.tuning.progress import Progress
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at, why_untunable
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 

@@ -36,7 +36,7 @@ def command(kernels: tuple[str, ...], device: str | None, results: Path | None, 
     from tuner.cli.screen import logs, progress
     from tuner.tuning import verifying
     from tuner.tuning.checking import cases
-    from tuner.tuning.exploration import Quiet
+    from tuner.tuning.progress import Quiet
 
     found = cases.found(kernels, results, device, output.say, lambda record: record.is_imported)
     if left_out := found.left_out:
