@@ -117,6 +117,28 @@ void sort(int *x, int n) {{
     compiled(tmp_path, tune, re.sub(r"  options: .*\n", "", uncommented(text)))
 
 
+def test_what_differs_in_each_pass_and_is_no_expression_is_said(tmp_path: Path, tune: Tune) -> None:
+    """A variable of the host with the name of a scalar for which it passes another one is not this scalar."""
+    code = f"""
+__global__ void f(float *y, float *x, float w, float v, int n, int part) {{
+    {I} if (i < part) y[i] += (w + v) * x[i + n * 0];
+}}
+void run(float *y, float *x, float *w, int n, int all) {{
+    int part = all, c = 64, passes = (part + c - 1) / c;
+    for (int k = 0; k < passes; k++) f<<<(c + 63) / 64, 64>>>(y, x + k * c, w[k], 2 * k, n, c);
+}}
+"""
+    _, text = drafted(tmp_path, tune, code)
+    for line in (
+        "in `sizes:`, passes:\n",
+        "in `arguments:`, v with value: 2 * k\n",
+        "w has another value in each pass, as the host passes `w [ k ]`: let the kernel compute it, or read it from",
+        "x begins elsewhere in each pass, as the host passes `x + k * c`: let the kernel take the whole array\n",
+    ):
+        assert f"#   {line}" in text
+    assert "#   - repeat: {k: {from: 0, to: passes - 1}}" in text
+
+
 def test_bounds_of_loops_that_the_host_computes_are_expressions_of_sizes(tmp_path: Path, tune: Tune) -> None:
     code = """
 #define TILE 32

@@ -40,6 +40,14 @@ PROGRAMS = {
          "{name: tiles, dtype: int32, value: \"ceil_div(out_width, S)\"}\n",
          "grid: [ceil_div(out_width, S), ceil_div(out_height, S)]\n"],
     ),
+    "a plane of which a scalar has the number, and an array whose last element has a number": (
+        "#define EACH 2\n__global__ void f(float *y, const float *x, int rows, int cols, int plane) { float s[EACH][4];"
+        "int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;"
+        "if (r < rows && c < cols) { s[0][c & 3] = x[r]; s[1][c & 3] = x[c]; float v = 0;"
+        "for (int e = 0; e < EACH; e++) v += s[e][c & 3]; y[plane * (rows * cols) + r * cols + c] = v; } }",
+        ["role: inout, fill: zeros}\n",
+         "# EACH: [2]    # no knob: the source names the last element by its number: s[1]\n"],
+    ),
     "functions that only compute an index, test it, or name an element": (
         "struct View { int rows, cols; };\n__device__ int cell(int r, int c, const View &v) { return r * v.cols + c; }"
         "\n__device__ float &at(float *a, int r, int c, View v) { return a[r * v.cols + c]; }"
@@ -317,6 +325,16 @@ PROGRAMS = {
         "const int n4 = n / 4; if (i < n4) y[i].x = x[i].x + x[i + 1].x; }",
         ['name: y, dtype: float32, shape: ["n // 4", 4], role: ', 'name: x, dtype: float32, shape: ["n // 4 + 1", 4]',
          "grid: [ceil_div(n // 4, block_size_x)]\n"],
+    ),
+    "vectors at the elements of a macro's argument, and rows of two halves behind a cast": (
+        "#define FLOAT4(p) (reinterpret_cast<float4 *>(&(p))[0])\n#define BLOCK 64\n"
+        "__global__ void f(float *y, float *x, const float *w, int rows, int n) { int row = blockIdx.y;"
+        "const float *u = w + static_cast<size_t>(row) * 2 * n, *v = u + n;"
+        "int i = 4 * (blockIdx.x * BLOCK + threadIdx.x); if (i < n) { float4 a = FLOAT4(x[row * n + i]);"
+        "a.x += u[i] * v[i]; float4 b = *reinterpret_cast<const float4 *>(x + row * n + i); a.y += b.y;"
+        "FLOAT4(y[row * n + i]) = a; } }",
+        ["name: y, dtype: float32, shape: [rows, n], role: out}\n", "x, dtype: float32, shape: [rows, n], role: in}\n",
+         "name: w, dtype: float32, shape: [rows, 2, n], role: in}\n", "grid: [ceil_div(n, BLOCK * 4), rows]\n"],
     ),
     "vectors in arrays of numbers": (
         "#define BLOCK 64\n__global__ void f(float *y, const float *x, const __half *h, int n) {"

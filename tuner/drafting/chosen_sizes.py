@@ -56,6 +56,8 @@ class ChosenSizes(Facts):
                 found[name] = OF_A_WINDOW
             elif self._is_offset(name):
                 found[name] = OF_INDICES
+            elif last := uses.last_by_number(name, self.numbers[name], self.body):
+                found[name] = f"the source names the last element by its number: {last}"
             elif uses.divides_bounds(name, " ; ".join([self.body, *self._of_functions]), self.sizes):
                 found[name] = "it is the width of accesses: bounds are divided by it"
             elif self.is_quantity(name):

@@ -264,7 +264,10 @@ class Facts(KernelParameters):
         return found[0] if found and all(found) else next(iter(placing), "")
 
     def _keeps_border(self, name: str) -> bool:
-        return borders.is_kept(name, self.body, [p.name for p in self.parameters if not p.is_pointer])
+        scalars = [p.name for p in self.parameters if not p.is_pointer]
+        every = [index for indices in self.shapes.indices for index in indices.accesses.get(name, ())]
+        is_part = bool(every) and all(borders.is_behind(index, [*scalars, *self.fields]) for index in every)
+        return is_part or borders.is_kept(name, self.body, scalars)
 
     @cached_property
     def _temporary(self) -> set[str]:

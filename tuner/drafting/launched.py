@@ -188,6 +188,14 @@ class HostLaunches:
                 found.setdefault(name, set()).add(own.get(only[0], "") if is_single else "")
         return {name: each.pop() for name, each in found.items() if len(each) == 1 and "" not in each}
 
+    @property
+    def of_constants(self) -> dict[str, str]:
+        """A scalar for which all launches pass a constant of the host, by the name of each such constant."""
+        every = [item for found in self._sites for site in found for item in site.scalars.items()]
+        texts = {name: {written(value) for each, value in every if each == name} for name, _ in every}
+        constants = ((re.fullmatch(r":(\w+)#0", each.pop()), name) for name, each in texts.items() if len(each) == 1)
+        return {match[1]: name for match, name in constants if match}
+
     def _by_macros(self, site: Site, extent: Polynomial) -> str:
         (only, *more), quotients = [*extent] or [()], site.scope.quotients
         if len(only) == 1 and not more and extent[only] == 1 and only[0] in quotients:

@@ -13,7 +13,9 @@ from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
 from tuner.drafting.yaml_text import name_of
-from tuner.space.expressions import arithmetic
+from tuner.errors import ExpressionError
+from tuner.space.expressions import arithmetic, parse
+from tuner.space.sources.prototype import Parameter
 
 Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
 Exchanged = Callable[[str, str], list[str]]  # the argument lines of two arrays
@@ -37,6 +39,7 @@ class Repeats:
                     self._given.setdefault("".join(words), parameter.name)
                     of_struct = (each for each in facts.pointers if each.parameter == parameter.name)
                     self._given |= {".".join((words[0], *each.path)): each.array.name for each in of_struct}
+        self._given = {**facts.launched.of_constants, **self._given}
         every_array = [*facts.parameters, *(pointer.array for pointer in facts.pointers)]
         self._drafted = {array.name: name_of(array) for array in every_array}  # `in` is `in_` there
         self._measuring: HostLoop | None = None
@@ -177,6 +180,8 @@ class Repeats:
         """The tokens of what a name means at a loop, if nothing changes it after the position `end`: a name of the
         draft, a number, or what a variable is computed from these. Empty if it is anything else, or only a number."""
         function, every = loop.function, loop.function.assignments.get(name, ())
+        if name not in self._given and name in self._given.values():
+            return []  # the host passes another variable for what the kernel calls so
         if name in self._known or name in self._given:
             return [name] if function.last(name, end)[1] == function.last(name, loop.first)[1] else []
         if name in self._facts.numbers:
@@ -228,8 +233,27 @@ class Repeats:
                 yield from exchanged(read[0], other)
         for site, step in zip(self._sites, self._facts.steps, strict=False):
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
-                if not parameter.is_pointer and len(words) > 1 and variables & {*words}:
-                    yield f"in `arguments:`, {parameter.name} with value: {named(' '.join(words), self._given)}"
+                is_element = parameter.is_pointer and "".join(words) in self._given  # which passes may exchange
+                if len(words) > 1 and variables & {*words} and not is_element:
+                    yield self._note_on(parameter, " ".join(words))
+
+    def _note_on(self, parameter: Parameter, passed: str) -> str:
+        """What an argument needs for which the host passes something else in each pass."""
+        name, text = self._drafted.get(parameter.name, parameter.name), named(passed, self._given)
+        if not parameter.is_pointer and _is_expression(text):
+            return f"in `arguments:`, {name} with value: {text}"
+        which = "begins elsewhere" if parameter.is_pointer else "has another value"
+        cure = "kernel take the whole array" if parameter.is_pointer else "kernel compute it, or read it from an array"
+        return f"{name} {which} in each pass, as the host passes `{passed}`: let the {cure}"
+
+
+def _is_expression(text: str) -> bool:
+    """Whether a space file can have a text as a value."""
+    try:
+        parse(text)
+    except ExpressionError:
+        return False
+    return True
 
 
 def _sets_arguments(site: LaunchSite, loop: HostLoop) -> bool:

@@ -265,7 +265,7 @@ class Indices:
         None if unknown."""
         words = self._defined[name]
         pointers = [word for word in words if word in self._arrays or word in known]
-        if not pointers or re.search(r"\* \)|_cast <", " ".join(words)):
+        if not pointers or re.search(r"\* \)|_cast < [^<>()]*\* >", " ".join(words)):
             return None  # a pointer cast changes the element type
         if words[0] == "&" and len(words) > 3 and words[2] == "[" and matching(words, 2) == len(words) - 1:
             array, offset = known.get(words[1], (words[1], dict[tuple[str, ...], int]()))

@@ -53,6 +53,19 @@ def shape(accesses: Iterable[Access], sizes: Collection[str]) -> list[str] | Non
     return [str(most + 1), *extents] if 1 < most < MOST_PLANES and not has_loop else None
 
 
+def in_rows(every: Sequence[Polynomial], sizes: Collection[str]) -> tuple[int, list[Polynomial]]:
+    """How many planes each row of an array with these indices has, as `x[2 * n * row + i]` and `x[2 * n * row + n + i]`
+    have, and the indices in the first plane, with rows one plane apart; 0 if rows are no planes."""
+    strides = {max((_of_sizes(product, sizes) for product in index), key=len, default=()) for index in every}
+    stride = strides.pop() if len(strides) == 1 else ()
+    rows = [{p for p in index if _of_sizes(p, sizes) == stride != p} for index in every]
+    count = math.gcd(*(index[p] for index, row in zip(every, rows, strict=True) for p in row)) if stride else 0
+    if count < 2 or {index.get(stride, 0) for index in every} != {*range(count)}:
+        return 0, []
+    pairs = zip(every, rows, strict=True)
+    return count, [{p: f // count if p in row else f for p, f in index.items() if p != stride} for index, row in pairs]
+
+
 def records(accesses: Iterable[Access]) -> list[str] | None:
     """The shape of an array with these accesses by records of one length, all of which are read; None for any other."""
     found = [*accesses]

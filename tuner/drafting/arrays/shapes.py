@@ -51,7 +51,7 @@ class Shapes:
         self._single = IndexExtents(sizes)
         self._known_ends = dict[Indices, dict[str, int]]()
         self._same = dict[str, str]()  # the extents of indices without a bound, by these, as other accesses tell them
-        found = {name: self._found(name) for name in names.arrays}
+        found = {name: self._found(name) or self._of_planes_in_rows(name) for name in names.arrays}
         self._single.sizes += self._limits()
         for name, extents in found.items():
             apart = BLOCKS_APART if self._is_by_threads(name) else 1
@@ -99,10 +99,19 @@ class Shapes:
 
     def _of_planes(self, name: str) -> list[str] | None:
         """The shape of an array of a few planes or of records; None for any other."""
-        if any(name in indices.others for indices in self.indices):
+        if self.has_others(name):
             return None
         every, with_names = self._accesses(name, self._names.numbers), self._accesses(name, {})
         return planes.shape(every, self.sizes) or planes.records(every) or planes.records(with_names)
+
+    def _of_planes_in_rows(self, name: str) -> list[Extent] | None:
+        """The extents of an array whose rows are a few planes; None for any other."""
+        every = [(each, index) for each in self.indices for index in each.accesses.get(name, ())]
+        count, in_plane = planes.in_rows([index for _, index in every], self._names.sizes)
+        found = [self._single.of(indices, index) for (indices, _), index in zip(every, in_plane, strict=False)]
+        first, *others = found or [None]
+        is_same = first is not None and len(first) > 1 and all(each == first for each in others)
+        return [*first[:1], str(count), *first[1:]] if first and is_same and not self.has_others(name) else None
 
     def _accesses(self, name: str, numbers: Mapping[str, int]) -> list[planes.Access]:
         """The accesses of an array, with these numbers of constants."""

@@ -1,10 +1,11 @@
-"""Tells which arrays keep elements at a border: no store reaches the first index of an axis."""
+"""Tells which arrays keep elements at a border, or beside a part: no store reaches the first index of an axis."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 
+from tuner.drafting.polynomials import Polynomial
 from tuner.space.sources.tokens import matching
 
 _FIRST = r"\b(\w+) (?:< [1-9A-Z]\w*|< = 0|= = 0)(?= (?:\| \||\)|$))"
@@ -33,6 +34,12 @@ def is_kept(name: str, body: str, scalars: Collection[str]) -> bool:
         or not shifted.isdisjoint(read)
         for at, read in indices
     )
+
+
+def is_behind(index: Polynomial, scalars: Collection[str]) -> bool:
+    """Whether an index begins behind the first element, as in `y[first + i]` and `y[plane * rows * n + i]`."""
+    has_scalar = any(product and {*product} <= {*scalars} for product in index)
+    return has_scalar and len(index) > 1 and all(factor > 0 for product, factor in index.items() if product)
 
 
 def _origins(index: str, body: str) -> set[str]:

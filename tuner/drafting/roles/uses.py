@@ -242,6 +242,18 @@ def codes(names: Collection[str], body: str, known: Collection[str]) -> list[str
     return [] if re.search(element, rest) else [*found]
 
 
+def last_by_number(name: str, number: int, body: str) -> str:
+    """The last element of an array of the kernel's own, of which a constant is an extent, if the kernel names it by its
+    number, as in `acc[1][1]`: another extent would need other code. Empty if none is named so."""
+    for array, extents in re.findall(r"(?<!return )\b[A-Za-z_]\w* (\w+) ((?:\[ [^\[\]]+ \] )+)[;=,]", body):
+        names = re.findall(r"\[ ([^\[\]]+) \]", extents)
+        for at in (at for at, each in enumerate(names) if each == name and number > 1):
+            before = r"\[ [^\[\]]+ \] " * at
+            if last := re.search(rf"(?<!\w )\b{array} {before}\[ {number - 1} \]", body):
+                return last[0].replace(" ", "")
+    return ""
+
+
 def divides_sizes(name: str, body: str, sizes: Collection[str]) -> bool:
     """Whether sizes are divided by a constant, without being rounded up."""
     return re.search(rf"\b(?:{'|'.join(map(re.escape, sorted(sizes))) or '-'}) / {name}\b", body) is not None
