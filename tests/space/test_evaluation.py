@@ -105,6 +105,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "negative memory": ({"shared_memory": "-bx"}, "shared_memory: `-bx` is -32; at least 0 is needed"),
     "derived of zero": ({"derived": {"d": "bx", "e": "1 // (d - 64)"}}, "derived.e: `1 // (d - 64)`: division by zero"),
+    "negative flops": ({"flops": "-n"}, "operation.flops: `-n` is -1024; at least 0 is needed"),
     "flops of text": ({"flops": "'many'"}, "operation.flops: `'many'` is 'many'; a number, true"),
     "shape of nothing": ({"extent": ["n - n"]}, "operation.extent.0: `n - n` is 0; at least 1"),
     "reference of lists": (
@@ -159,12 +160,12 @@ def test_a_rare_fault_of_a_large_space_is_found(tmp_path: Path, tune: Tune) -> N
 
 
 def test_a_fault_of_a_shared_operation_names_its_own_file(tmp_path: Path, tune: Tune) -> None:
-    (tmp_path / "operation.yaml").write_text(yaml.safe_dump({**SPACE["operation"], "flops": "n // (n - 1024)"}))
+    (tmp_path / "operation.yaml").write_text(yaml.safe_dump({**SPACE["operation"], "flops": "n // abs(n - 1024)"}))
     file = write(tmp_path)
     file.write_text(yaml.safe_dump({**SPACE, "operation": "operation.yaml"}))
     done = tune("validate", file)
     assert f"{tmp_path / 'operation.yaml'}:" in done.err
-    assert "flops: `n // (n - 1024)`: division by zero, at m=3, n=1024" in done.err
+    assert "flops: `n // abs(n - 1024)`: division by zero, at m=3, n=1024" in done.err
     assert tune("validate", file, "64").status == 0, "it has a value there"
 
 

@@ -37,6 +37,11 @@ FAULTS = {
     "long": (SPACE + f"grid: [{'(, ' * 200_000}]\n", ":9: `(, (, (, (, (, (, (, (, (, (, (, (, (, (...` has more than"),
     "tag": ("title: !!python/object/apply:os.system [id]\n", ":1: tags such as"),
     "two documents": (SPACE + "---\ntitle: u\n", "a second document"),
+    "a colon in a text": (
+        "title: t: u\n",
+        ":1: not YAML: mapping values are not allowed here; put a text that contains",
+    ),
+    "indentation": ("parameters:\n  a: [1]\n   b: [1]\n", "; indent the keys of a mapping by the same number"),
     "bytes": ("title: \x00\n", "not YAML"),
     "misspelt": (SPACE + "restrictons: []\n", ":9: restrictons: unknown key; did you mean `restrictions`?"),
     "misspelt and so missing": (SPACE.replace("parameters:", "paramters:"), ":6: paramters: unknown key; did you mean"),
@@ -49,6 +54,16 @@ FAULTS = {
     "no source": (SPACE.replace("03_naive.cu", "99.cu"), ":4: source: the kernel file is missing"),
     "language": (SPACE.replace("opencl]", "opencll]"), ":5: languages.1: 'opencll'"),
     "no values": (SPACE.replace("[16, 32]", "[]"), ":7: parameters.block_size_x: "),
+    "a word for a list": (
+        SPACE.replace("[16, 32]", "16, 32"),
+        ":7: parameters.block_size_x: '16, 32': a list is needed; write [",
+    ),
+    "a list for a mapping": (SPACE + "derived: [a]\n", ":9: derived: a list: a mapping is needed, as in `name: value`"),
+    "a mapping for a list": (SPACE + "grid: {x: 1}\n", ":9: grid: a mapping: a list is needed"),
+    "a number for a comparison": (
+        SPACE + "requires: {compute_capability: '8.0'}\n",
+        ":9: requires.compute_capability: '8.0' is not a comparison; write one such as '>=8.0'",
+    ),
     "value is code": (SPACE.replace("[16, 32]", "['1;x']"), ":7: parameters.block_size_x.0: "),
     "one and true": (SPACE.replace("[16, 32]", "[1, true]"), ":7: parameters.block_size_x.1: True appears twice"),
     "matrices": (

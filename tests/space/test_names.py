@@ -168,10 +168,12 @@ def test_the_name_of_a_kernel_and_an_option_may_say_a_parameter(
 MISSING = {
     "host": (
         "c",
+        ': a kernel in C is neither static nor inline; in C++, it is extern "C"; it defines ',
         "#define TWO(name) void name(float *y, const float *x, int n) { y[0] = x[0]; }\nTWO(g)\nstatic TWO(f)",
     ),
     "opencl": (
         "opencl",
+        "; it defines ",
         "__kernel void g(__global float *y, int n) { y[0] = n; }\nvoid f(__global float *y) { y[0] = 1; }",
     ),
 }
@@ -182,12 +184,22 @@ MISSING = {
 def test_a_build_of_other_languages_without_the_kernel_lists_what_there_is(
     device: str, tmp_path: Path, tune: Tune
 ) -> None:
-    language, code = MISSING[device]
+    language, said, code = MISSING[device]
     more = {} if language == "c" else {"grid": [1], "block": [1]}
     file = written(tmp_path, code, [Y, X], "x", language, **more)
     done = tune(file, "64", "--device", device)
     assert (done.status, done.out) == (1, "")
-    assert "the source has no kernel 'f'; it defines " in done.err
+    assert f"the source has no kernel 'f'{said}" in done.err
+
+
+def test_a_kernel_in_opencl_with_the_name_of_a_built_in_function_asks_for_another_name(
+    tmp_path: Path, tune: Tune
+) -> None:
+    code = "__kernel void step(__global float *y, __global const float *x, int n) { y[0] = x[0]; }"
+    file = written(tmp_path, code, [Y, X], "x", "opencl", kernel="step", grid=[1], block=[1])
+    done = tune("validate", file, "64", "--compile")
+    assert done.status == 2
+    assert re.search("no kernel 'step': OpenCL C has a function of this name, .* it '.*_step'; rename it", done.err)
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ def fill(value: Any) -> dict[str, Any]:
         ({"source": "void other() {}"}, "kernel: .*has no entry point 'scale'; it defines other"),
         ({"parameters": None}, "parameters: this key is missing; add it"),
         ({"compile_options": ["-O2"]}, r"compile_options: a list; write the language .*, as in {cuda: \[-O2\]}$"),
-        ({"restrictions": [3.5]}, "restrictions.0: 3.5: input should be a valid dictionary$"),
+        ({"restrictions": [3.5]}, "restrictions.0: 3.5: a mapping is needed, as in `name: value`$"),
         ({"folder": 3}, "Space: folder: 3: write the path of a folder"),
         ({"name": "../up"}, "name: '../up': write words"),
         ({"name": "sgemm/03_naive"}, "a kernel of tuner has this name"),

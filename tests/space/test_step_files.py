@@ -66,7 +66,7 @@ FAULTS = {
     "neither": (having(STEPS, ""), "1: kernel: this key is missing; add it, or `steps:` of several kernels"),
     "no steps": (having(STEPS, "steps: []\n"), "15: steps: 0 steps; at least 1 is needed"),
     "33 steps": (having(SECOND, SECOND * 32), "15: steps: 33 steps; at most 32 are allowed"),
-    "a step that is a word": (having(STEPS, "steps: [sum]\n"), "15: steps.0: 'sum': input should be a valid dict"),
+    "a step that is a word": (having(STEPS, "steps: [sum]\n"), "15: steps.0: 'sum': a mapping is needed, as in"),
     "a step without kernel": (having("kernel: sum_last, ", ""), "17: steps.1.kernel: this key is missing; add it"),
     "a misspelt key": (second("blok: [1]"), "17: steps.1.blok: unknown key; did you mean `block`?"),
     "an unknown argument": (

@@ -46,6 +46,20 @@ def declared_or_first(space: Space, scope: Scope) -> Config:
     return dict(space.default) or first_valid(space, scope)
 
 
+def invalid_default(space: Space, scope: Scope) -> str | None:
+    """A message if the space has a default that is not valid at this size on this device."""
+    if not space.default:
+        return None
+    names = space.names(space.default, scope)
+    broken = next((restriction for restriction in space.restrictions if not restriction.holds(names)), None)
+    if broken is None:
+        return None
+    return (
+        f"{space.origin}: default: it is not valid at {size_text(scope.sizes)}: {_described(broken, names)}; so "
+        "nothing is compared with it; write values that are valid"
+    )
+
+
 def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     """The error for a size without a valid configuration. It names the restrictions at fault, if they are known."""
     unsatisfiable = excluding_all(space, scope)

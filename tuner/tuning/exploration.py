@@ -24,6 +24,7 @@ from tuner.search.search import Search
 from tuner.search.strategies import Hints
 from tuner.space import identity, snapshot
 from tuner.space.config import Config
+from tuner.space.default import invalid_default
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import rejected
@@ -124,7 +125,7 @@ def explored(
         if configs is None:
             pool = _listed(crew, space, budget, hints, crews.noted)
             pool = pool if narrowed is None else narrowed(space, crew.scope, pool)
-            doubts += _of_threads(space, crew.scope, pool, crews.noted)
+            doubts += _of_space(space, crew.scope, pool, crews.noted)
         else:
             pool = Pool.of(space.parameters, configs)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
@@ -230,13 +231,13 @@ def _listed(crew: Crew, space: Space, budget: Budget, hints: Hints, noted: Calla
     return pool.including(known)
 
 
-def _of_threads(space: Space, scope: Scope, pool: Pool, noted: Callable[[str], None]) -> Iterator[str]:
-    """Warnings about threads that do nothing, which are also shown."""
+def _of_space(space: Space, scope: Scope, pool: Pool, noted: Callable[[str], None]) -> Iterator[str]:
+    """Warnings about a default that is not valid, and about threads that do nothing, which are also shown."""
     from tuner.space.sources.checks import surplus_threads
 
     if pool.is_sample and not space.default:  # then a valid configuration is hard to find
         return
-    for doubt in surplus_threads.warnings(space, scope):
+    for doubt in filter(None, (invalid_default(space, scope), *surplus_threads.warnings(space, scope))):
         noted(f"warning: {doubt}")
         yield doubt
 

@@ -106,7 +106,8 @@ class HostDevice(Device):
             raise trouble or environment.trouble(environment.OTHER, what) from None
         for kernel in source.kernels:
             if not hasattr(library, kernel):
-                raise LaunchError(missing_kernel(source, kernel))
+                how = 'a kernel in C is neither static nor inline; in C++, it is extern "C"'
+                raise LaunchError(missing_kernel(source, kernel, how))
         return library
 
     @contextlib.contextmanager

@@ -14,6 +14,7 @@ from tuner.devices.builds.figures import Figures
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.opencl import BACKEND, cuda_words, parameters
 from tuner.errors import BuildError
+from tuner.quoting import quoted
 from tuner.space.sources.source import Source
 
 MOST_PROGRAMS = 16  # that are kept: more than the finals load
@@ -57,9 +58,13 @@ class OpenCLCompiler(Compiler):
     def compile(self, source: Source) -> Build:
         program = self._built(source, source.text)
         defined: Any = program.get_info(cl.program_info.KERNEL_NAMES)
+        names = defined.split(";")
         for kernel in source.kernels:
-            if kernel not in defined.split(";"):
-                raise BuildError(missing_kernel(source, kernel))
+            if kernel not in names:
+                # PoCL's headers define such names as macros.
+                other = next((name for name in names if name.endswith(f"_{kernel}")), None)
+                reason = f"OpenCL C has a function of this name, which makes it {quoted(other)}; rename it"
+                raise BuildError(missing_kernel(source, kernel, reason if other else ""))
         binary = source.text.encode() if self._is_pocl else _binary_of(program)
         interface = parameters.interface(program, source.kernels, lambda more: self._built(source, source.text + more))
         return Build(binary, {k: self._figures(program, k) for k in source.kernels}, interface=interface)

@@ -139,7 +139,7 @@ def _operation_checks(space: Space) -> Iterator[Check]:
         yield ("extent", position), _whole(extent, 1)
     for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
         if formula is not None:
-            yield (key,), _number(formula)
+            yield (key,), _number(formula, 0)
     for tolerance in op.tolerance.values():
         yield ("tolerance",), _tolerable(tolerance)
     if isinstance(op.reference, KernelReference):
@@ -181,11 +181,13 @@ def _derived(name: str) -> Test:
     return lambda instance: instance.names[name]
 
 
-def _number(expression: Expression) -> Test:
+def _number(expression: Expression, least: float = -math.inf) -> Test:
     def test(instance: Instance) -> None:
         value = expression.evaluate(instance.names)
         if not isinstance(value, int | float):
             raise ExpressionError(f"`{shown(expression.text)}` is {quoted(value)}; a number, true or false is needed")
+        if value < least:
+            raise ExpressionError(f"`{shown(expression.text)}` is {value}; at least {least} is needed")
 
     return test
 

@@ -57,9 +57,16 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
             bounds = error["ctx"]
             most, least = f"most {bounds.get('max_length')} are allowed", f"least {bounds.get('min_length')} is needed"
             return f"{bounds['actual_length']} {noun}; at {most if fault == 'too_long' else least}"
-        case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
+        case "string_pattern_mismatch" if error["loc"][-1] == "compute_capability":
+            return f"{quoted(value)} is not a comparison; write one such as '>={value}'"
+        case "string_pattern_mismatch":
             return f"{quoted(value)} is not a name; use letters, digits and _"
-    text = f"a {type(value).__name__}" if isinstance(value, dict | list) else quoted(value)
+    text = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else quoted(value)
+    match error["type"]:
+        case "list_type":
+            return f"{text}: a list is needed" + ("" if isinstance(value, dict) else f"; write [{value}]")
+        case "dict_type" | "model_type":
+            return f"{text}: a mapping is needed, as in `name: value`"
     said, _, _ = error["msg"].partition(" or instance of ")  # a class of ours, which no file can hold
     return f"{text}: {said[0].lower()}{said[1:]}"
 

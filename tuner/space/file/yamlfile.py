@@ -26,6 +26,13 @@ MOST_MESSAGE = 1000  # characters
 _MISREAD = re.compile(r"[-+]?(?:(0[0-9_]+)|[^:]+(?::\d+)+\.?\d*)")  # in YAML 1.1, 016 is 14 and 1:8 is 68
 _QUESTION = re.compile(r"(?:^|\s)# \? (.*)$")
 
+# What is usually wrong where PyYAML says this.
+_HINTS = {
+    "\\t": " (indent with spaces, not tabs)",
+    "mapping values are not allowed here": "; put a text that contains `: ` in quotes",
+    "but found '<block mapping start>'": "; indent the keys of a mapping by the same number of spaces",
+}
+
 _IN_C: Any = getattr(yaml, "CSafeLoader", None)  # part of most builds of PyYAML
 
 Where = tuple[str | int, ...]
@@ -113,7 +120,7 @@ def read(path: Path) -> Document:
         root = reader.value(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        hint = " (indent with spaces, not tabs)" if "\\t" in str(error.problem) else ""
+        hint = next((hint for problem, hint in _HINTS.items() if problem in str(error.problem)), "")
         raise SpaceError(f"{shown(path)}:{line}: not YAML: {error.problem}{hint}{_advice(path)}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise SpaceError(f"{shown(path)}: not YAML: {str(error).splitlines()[0]}{_advice(path)}") from None
