@@ -87,7 +87,7 @@ def function_of(kernel: tuner.Kernel) -> Function:
 
 def on_cuda(kernel: tuner.Kernel) -> Ways:
     """The ways on an NVIDIA GPU."""
-    from tuner.devices.cuda import driver as libcuda
+    from tuner.devices.cuda.driver.context import library
     from tuner.devices.cuda.launches import Launch
 
     (code,) = rendering.render(Instance(kernel.space, kernel.config, kernel.scope))
@@ -99,7 +99,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
     numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
     arguments = (function.handle.handle, *numbers, ctypes.c_void_p(0), parameters, None)
-    floor = partial(libcuda.library().cuLaunchKernel, *arguments)
+    floor = partial(library().cuLaunchKernel, *arguments)
     extended = Launch(Work.of(function, [*(x.ptr for x in arrays), *scalars]))
     _READ_AT_EACH_CALL.append((arrays, values, extended))  # by the driver, so they must live
     ways: Ways = {

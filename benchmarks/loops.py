@@ -19,7 +19,8 @@ import tuner
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import Context, current_context
+from tuner.devices.cuda.driver.resources import Graph, Stream
 from tuner.measure.benchmark import Bench
 
 CODE = 'extern "C" __global__ void nothing(int *y, int number) { if (number < 0) *y = 0; }\n'
@@ -53,10 +54,10 @@ def tuned_ms(device: Device, file: Path, launches: int) -> float:
 def graph_ms(device: Device, file: Path, launches: int) -> float:
     """The time of a launch of the loop's graph, of REPEATS in a row."""
     kernel = tuner.load(file, launches, device=device)
-    context = driver.Context(driver.current_context() or 0, 0)  # that of the device, which this thread has opened
-    stream, y = driver.Stream(context), device.upload(np.zeros(1, np.int32))
+    context = Context(current_context() or 0, 0)  # that of the device, which this thread has opened
+    stream, y = Stream(context), device.upload(np.zeros(1, np.int32))
     work = kernel.program.work()
-    graph = driver.Graph(context, stream, device.bind(work, [y.handle], stream.handle.value), "capturing")
+    graph = Graph(context, stream, device.bind(work, [y.handle], stream.handle.value), "capturing")
     timer = device.timer()
     graph.launch()
     device.synchronize()

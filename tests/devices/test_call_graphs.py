@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from tuner.devices.cuda import call_graphs, device, driver, launches
+from tuner.devices.cuda import call_graphs, device
 from tuner.devices.cuda.arrays import CurrentStreams, PlacedArray
+from tuner.devices.cuda.driver.context import Context
+from tuner.devices.cuda.driver.modules import LoadedKernel
 from tuner.devices.work import Function, Passed, Run, Work
 from tuner.space.step import Geometry
 
@@ -50,10 +52,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def library(built: Path, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(built))
-    for module in (driver, launches):
-        monkeypatch.setattr(module, "library", lambda: loaded)
+    for module in ("driver.context", "driver.addresses", "launches"):
+        monkeypatch.setattr(f"tuner.devices.cuda.{module}.library", lambda: loaded)
     monkeypatch.setattr(device.chosen_gpu, "count", lambda: 1)
-    monkeypatch.setattr(driver, "membership", lambda context: lambda addresses: True)
+    monkeypatch.setattr("tuner.devices.cuda.launcher.membership", lambda context: lambda addresses: True)
     for name in ("refused", "steps", "replays", "graphs"):
         ctypes.c_long.in_dll(loaded, name).value = 0
     return loaded
@@ -62,12 +64,12 @@ def library(built: Path, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
 def launcher(steps: int, has_scratch: bool = True) -> Callable[[int, int, Any], None]:
     """A function that launches a work of so many steps: it takes the array's address, a stream and packed scalars."""
     geometry = Geometry((1, 1, 1), (32, 1, 1), 0)
-    loaded: Any = object.__new__(launches.LoadedKernel)
+    loaded: Any = object.__new__(LoadedKernel)
     loaded.handle, loaded.programmatic = ctypes.c_void_p(1), False
     run = Run(Function(loaded, "step", geometry), (0,))
     work = Work((Passed(0),), (run,) * steps, (("memory", "never"),) if has_scratch else ())
     gpu: Any = object.__new__(device.CudaDevice)
-    gpu._context, gpu._number = driver.Context(0x1234, 0), 0
+    gpu._context, gpu._number = Context(0x1234, 0), 0
     gpu._streams = CurrentStreams(0)
     launch = gpu.launcher(work, [])
     return lambda address, stream, scalars: launch([PlacedArray(address, stream)], None, scalars)

@@ -18,7 +18,7 @@ import pytest
 
 from tuner.catalog import catalog
 from tuner.devices.base import RoutineCall
-from tuner.devices.cuda import architectures, driver, host_times, launches
+from tuner.devices.cuda import architectures, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
 from tuner.devices.cuda.blas import (
     algorithm_compiler,
@@ -30,6 +30,8 @@ from tuner.devices.cuda.blas import (
 )
 from tuner.devices.cuda.blas.repeated_calls import BEFORE_CAPTURE
 from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.cuda.driver.context import Context
+from tuner.devices.cuda.driver.launch_config import PROGRAMMATIC
 from tuner.devices.product import Matrices, MatrixProduct
 from tuner.devices.work import Function, Passed, Work
 from tuner.errors import BuildError, LaunchError, OutOfMemory
@@ -185,8 +187,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.fixture
 def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A context of the stand-in."""
-    for module in (driver, launches):
-        monkeypatch.setattr(module, "library", lambda: library)
+    for module in ("driver.context", "launches"):
+        monkeypatch.setattr(f"tuner.devices.cuda.{module}.library", lambda: library)
     handles, workspaces = (products._PerStream(make, {}) for make in (products._new_handle, products._new_workspace))
     monkeypatch.setattr(products, "_handles", lambda number: handles)
     monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
@@ -197,7 +199,7 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     handle_of = chosen_algorithm.handle_of.__wrapped__
     for module in (chosen_algorithm, algorithm_program):
         monkeypatch.setattr(module, "handle_of", handle_of)
-    return driver.Context(0x1234, 0)
+    return Context(0x1234, 0)
 
 
 def numbers(library: ctypes.CDLL) -> list[int]:
@@ -359,7 +361,7 @@ def test_a_repeated_call_that_enqueues_a_chain_is_launched_without_the_library(
     assert memset == [1234, 7, 9, 8, before], "before the kernels, of which there are two"
     assert ctypes.c_long.in_dll(library, "launched").value == before + 2
     last = (ctypes.c_long * 8).in_dll(library, "replayed")[7]
-    assert last == launches.PROGRAMMATIC, "the last may begin before the one before it has ended"
+    assert last == PROGRAMMATIC, "the last may begin before the one before it has ended"
     for _ in range(BEFORE_CAPTURE + 2):
         given[12] = -1
         launch.on_arrays(arrays(8), None, 1.0, 0.5)

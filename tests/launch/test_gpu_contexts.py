@@ -17,7 +17,7 @@ import tuner
 from helpers.arrays import LIBRARIES, SHAPE, Foreign, arrays, on_gpu, on_host, ones, pycuda_driver
 from tuner import devices
 from tuner.devices import Device
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import current_context, library
 from tuner.errors import ArgumentError, LaunchError
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
@@ -143,7 +143,7 @@ def test_what_another_library_makes_current_in_between_does_no_harm(library: str
         kernel(C, A, B)
         cuda.synchronize()
         launch()
-        assert driver.current_context() == other
+        assert current_context() == other
         with pytest.raises(LaunchError, match="invalid"):
             kernel(C, A, B, stream=made("cuStreamCreate", ctypes.c_void_p(), 0))
         far = []
@@ -163,12 +163,12 @@ def other_context() -> Iterator[int]:
     try:
         yield handle.value or 0
     finally:
-        assert driver.library().cuCtxDestroy_v2(handle) == 0
+        assert library().cuCtxDestroy_v2(handle) == 0
 
 
 def made(function: str, result: ctypes.c_void_p | ctypes.c_uint64, *arguments: Any) -> int:
     """What a function of the driver makes in the current context."""
-    assert getattr(driver.library(), function)(ctypes.byref(result), *arguments) == 0
+    assert getattr(library(), function)(ctypes.byref(result), *arguments) == 0
     return result.value or 0
 
 

@@ -15,7 +15,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished, outcomes
 from helpers.processes import Done, Tune, of_this_test
 from tuner.devices import environment
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import reason_of
 
 pytestmark = pytest.mark.slow
 KEPT = "all measurements are kept, and the same command continues from there"
@@ -244,4 +244,4 @@ def test_only_a_log_with_a_place_in_the_source_or_an_option_speaks_of_the_source
 def test_a_status_of_cuda_that_says_nothing_of_a_kernel_is_trouble_of_the_machine(
     status: int, reason: str | None
 ) -> None:
-    assert driver.reason_of(status) == reason
+    assert reason_of(status) == reason

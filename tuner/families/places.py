@@ -85,9 +85,9 @@ def _of_interface(array: Any) -> int:
 
 
 def _of_address(array: Any) -> int:
-    from tuner.devices.cuda import driver
+    from tuner.devices.cuda.driver.addresses import device_of
 
-    return driver.device_of(_address(array)) or 0
+    return device_of(_address(array)) or 0
 
 
 def _address(array: Any) -> int:

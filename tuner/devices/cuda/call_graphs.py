@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from tuner.devices.cuda.driver import Context, Graph, Stream, launch_error
+from tuner.devices.cuda.driver.context import Context, launch_error
+from tuner.devices.cuda.driver.resources import Graph, Stream
 from tuner.devices.cuda.launches import Launch
 from tuner.devices.work import Work
 from tuner.errors import LaunchError

@@ -3,7 +3,7 @@
 import functools
 import os
 
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import library
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import DeviceError
 from tuner.quoting import quoted
@@ -30,7 +30,7 @@ def count() -> int:
 def lacks() -> str | None:
     """What, other than a Python package, this machine lacks to use GPUs; None if it lacks nothing."""
     try:
-        driver.library()
+        library()
     except OSError as error:
         return f"no NVIDIA driver ({error})"
     return None

@@ -20,7 +20,6 @@ from tuner.devices.builds.build import Build
 from tuner.devices.cuda import (
     BACKEND,
     chosen_gpu,
-    driver,
     launch_settings,
     launcher,
     launches,
@@ -31,6 +30,10 @@ from tuner.devices.cuda import (
 )  # fmt: skip
 from tuner.devices.cuda.arrays import CurrentStreams, Readers, interface_for, layout_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.cuda.driver.addresses import device_of, membership
+from tuner.devices.cuda.driver.context import Context, current_context, is_current
+from tuner.devices.cuda.driver.modules import Module
+from tuner.devices.cuda.driver.resources import DEFAULT_STREAM, Event, Graph, Memory, Stream, stream_id
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
@@ -101,7 +104,7 @@ class CudaDevice(Device):
             from tuner.devices.cuda.blas import algorithm_program  # few kernels are algorithms of the library
 
             return algorithm_program.AlgorithmProgram(self._context, build.binary), build
-        return launches.Module(self._context, build.binary, source.kernel), build
+        return Module(self._context, build.binary, source.kernel), build
 
     def function(self, program: tuple[Any, Build], kernel: str, geometry: Geometry) -> Function:
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
@@ -140,14 +143,14 @@ class CudaDevice(Device):
     def bind_graph(self, work: Work, handles: Sequence[Any], count: int) -> Callable[[], None]:
         if work.waits:
             raise LaunchError(f"{work.kernel}: a loop of `while:` waits for its flag, so it cannot be a graph")
-        stream = driver.Stream(self._context)
+        stream = Stream(self._context)
         call = self.bind(work, handles, stream.handle.value)
 
         def enqueue() -> None:
             for _ in range(count):
                 call()
 
-        graph = driver.Graph(self._context, stream, enqueue, f"capturing {work.kernel}")
+        graph = Graph(self._context, stream, enqueue, f"capturing {work.kernel}")
 
         def launch(_keep: object = call) -> None:
             graph.launch()
@@ -162,9 +165,9 @@ class CudaDevice(Device):
 
     def lane(self, stream: Any, array: Any) -> Hashable:
         handle = self._streams[type(array)](array) if stream is None else stream_handle(stream)
-        if handle in driver.DEFAULT_STREAM:  # without asking the driver, which takes longer than a launch
+        if handle in DEFAULT_STREAM:  # without asking the driver, which takes longer than a launch
             return DEFAULT_LANE
-        return driver.stream_id(self._context, stream_handle(handle))
+        return stream_id(self._context, stream_handle(handle))
 
     def synchronize(self) -> None:
         self._context.call("running", "cuCtxSynchronize")
@@ -174,7 +177,7 @@ class CudaDevice(Device):
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
-            whole = driver.Memory(self._context, nbytes + 2 * guard)
+            whole = Memory(self._context, nbytes + 2 * guard)
         except LaunchError as error:
             if error.reason != "out of memory":  # an earlier kernel faulted, or a graph capture is in progress
                 raise DeviceError(f"{self.id}: {error}") from None
@@ -197,8 +200,8 @@ class CudaDevice(Device):
         self._zeroing.zero(int(buffer.handle), buffer.nbytes)
 
     @cached_property
-    def _zeroing(self) -> driver.Stream:
-        return driver.Stream(self._context)
+    def _zeroing(self) -> Stream:
+        return Stream(self._context)
 
     def occupy(self, ms: float) -> None:
         self.bind(Work.of(self._occupying, [np.int64(ms * 1e6)]))()
@@ -235,7 +238,7 @@ class CudaDevice(Device):
         address = int(interface["data"][0])
         check_array(spec, layout_of(spec, interface))
         with self._context.active():
-            number = driver.device_of(address)
+            number = device_of(address)
         if number != self._number:
             gpu = "no GPU" if number is None else f"cuda:{number}"
             raise ArgumentError(f"{name}: is on {gpu}, but the kernel was loaded on {self.id}; copy it to {self.id}")
@@ -272,7 +275,7 @@ class CudaDevice(Device):
     ) -> ProductLaunch | None:
         from tuner.devices.cuda.blas import products
 
-        is_ours = driver.membership(self._context) if chosen_gpu.count() > 1 else None
+        is_ours = membership(self._context) if chosen_gpu.count() > 1 else None
         readers = Readers(specs, self._number, is_ours, functools.partial(self.handles, specs))
         return products.launch(product, specs, readers, self._context, algorithm)
 
@@ -304,24 +307,24 @@ def _gpu(number: int) -> Gpu:
     return gpus(number)
 
 
-def _context(device: Gpu, number: int) -> driver.Context:
+def _context(device: Gpu, number: int) -> Context:
     """The calling thread's current context if it belongs to the GPU, else the GPU's primary context.
 
     An array can be used only in the context in which it was allocated, and `pycuda.autoinit` creates its own context.
     """
-    current, primary = driver.current_context(), device.primary_context()
-    if current not in (None, primary) and driver.is_current(number):
-        return driver.Context(current, number)
+    current, primary = current_context(), device.primary_context()
+    if current not in (None, primary) and is_current(number):
+        return Context(current, number)
     if current in (None, primary) and threading.current_thread() is threading.main_thread():
         device.make_primary_current()
-    return driver.Context(primary, number)
+    return Context(primary, number)
 
 
 class _EventTimer:
     """A pair of events on the default stream."""
 
-    def __init__(self, context: driver.Context) -> None:
-        self._start, self._stop = driver.Event(context), driver.Event(context)
+    def __init__(self, context: Context) -> None:
+        self._start, self._stop = Event(context), Event(context)
         self.start, self.stop = self._start.record, self._stop.record
         self.finished = self._stop.passed
 

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 from tuner import paths
 from tuner.devices.cuda.arrays import PlacedArray, Readers
 from tuner.devices.cuda.blas import products
-from tuner.devices.cuda.driver import Graph, Stream, launch_error
-from tuner.devices.cuda.launches import Launch, Module
+from tuner.devices.cuda.driver.context import launch_error
+from tuner.devices.cuda.driver.modules import Module
+from tuner.devices.cuda.driver.resources import Graph, Stream
+from tuner.devices.cuda.launches import Launch
 from tuner.devices.product import HostTimes, Matrices, MatrixProduct
 from tuner.devices.work import Function, Work
 from tuner.errors import RequestError, TunerError
@@ -26,7 +28,7 @@ from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
-    from tuner.devices.cuda.driver import Context
+    from tuner.devices.cuda.driver.context import Context
 
 EMPTY = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty() { ret; }\n\0"  # the driver compiles it
 SIZE = 16  # of the product

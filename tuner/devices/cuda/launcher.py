@@ -7,9 +7,11 @@ from typing import Any
 
 from tuner.devices import forking
 from tuner.devices.arguments import ArraySpec, address_check
-from tuner.devices.cuda import BACKEND, chosen_gpu, driver
+from tuner.devices.cuda import BACKEND, chosen_gpu
 from tuner.devices.cuda.arrays import Addresses, Readers, stream_handle
 from tuner.devices.cuda.call_graphs import CallGraphs
+from tuner.devices.cuda.driver.addresses import context_of, device_of, membership
+from tuner.devices.cuda.driver.context import Context
 from tuner.devices.cuda.launches import Launch
 from tuner.devices.work import Work
 from tuner.errors import ArgumentError
@@ -18,7 +20,7 @@ MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
 
 
 def launcher(
-    work: Work, specs: Sequence[ArraySpec], context: driver.Context, slow: Addresses
+    work: Work, specs: Sequence[ArraySpec], context: Context, slow: Addresses
 ) -> Callable[[Sequence[Any], Any, Any], None]:
     """A function that launches `work` with these arrays, on this stream, with these scalars, as `Device.launcher` says.
 
@@ -28,7 +30,7 @@ def launcher(
     enqueue, live = launch.enqueue, forking.live(BACKEND.kind)
     graphs = CallGraphs(context, launch) if CallGraphs.suit(work) else None
     cells: Any = launch.cells
-    check, is_ours = address_check(specs), driver.membership(context)
+    check, is_ours = address_check(specs), membership(context)
     readers = Readers(specs, context.number, is_ours if chosen_gpu.count() > 1 else None, slow)
     checked: set[tuple[int, ...]] = set()
     last_addresses: Sequence[int] = ()
@@ -69,13 +71,13 @@ def launcher(
     return call
 
 
-def check_context(context: driver.Context, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
+def check_context(context: Context, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
     """Raise ArgumentError if an array is in another context than the kernel. Pooled memory has no context."""
     with context.active():
         for spec, address in zip(specs, addresses, strict=True):
-            if driver.context_of(address) not in (None, context.handle.value):
+            if context_of(address) not in (None, context.handle.value):
                 raise ArgumentError(
-                    f"{spec.argument.name}: is in another context of cuda:{driver.device_of(address)} than the kernel, "
+                    f"{spec.argument.name}: is in another context of cuda:{device_of(address)} than the kernel, "
                     f"which was loaded on cuda:{context.number}; make the array's context current first (`import "
                     f"pycuda.autoinit` does), then load the kernel"
                 )

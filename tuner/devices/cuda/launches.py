@@ -1,162 +1,24 @@
-"""Loads modules and launches kernels by ctypes, and holds the memory from which the driver reads the arguments."""
+"""Launches kernels by ctypes, and holds the memory from which the driver reads the arguments."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import itertools
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tuner.devices.cuda.driver import Context, launch_error, library
+from tuner.devices.cuda.driver.context import library
+from tuner.devices.cuda.driver.launch_config import LaunchConfig, configured
+from tuner.devices.cuda.driver.modules import LoadedKernel
 from tuner.devices.work import Action, Copy, Encoded, Function, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import LaunchError
-from tuner.space.step import Geometry
 
-_NOT_FOUND = 500
-_MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
-_NON_PORTABLE_CLUSTER = 14  # of CUfunction_attribute
-_MULTIPROCESSORS, _CAPABILITY_MAJOR = 16, 75  # of CUdevice_attribute
-_PROGRAMMATIC_SINCE = 9  # the compute capability from which launches may be programmatic
-COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC = 2, 4, 6  # of CUlaunchAttributeID
 _ENCODED, _ENCODED_ALIGNMENT = 3, 64  # result of `_kind`; bytes
 MOST_ENCODED = 1024  # contents of encoded arguments that a launch keeps
-PORTABLE_CLUSTER = 8  # blocks per cluster that every GPU with clusters supports
-
-
-class Module:
-    """A cubin on the device. Unloaded with this object."""
-
-    def __init__(self, context: Context, binary: bytes, name: str) -> None:
-        """`name` is the module's name in messages. Raises LaunchError if the binary is not for this GPU."""
-        self.context, self.handle, self._name = context, ctypes.c_void_p(), name
-        with context.apart_from_capture():
-            context.call(f"loading {name}", "cuModuleLoadData", ctypes.byref(self.handle), binary)
-
-    def function(self, entry: str, kernel: str, geometry: Geometry) -> LoadedKernel:
-        """The kernel `entry`, its name in the cubin; `kernel` is its name in messages. Raises LaunchError if the cubin
-        lacks it, or if the GPU cannot hold a block, a cluster, or all blocks of a cooperative launch."""
-        return LoadedKernel(self, entry, kernel, geometry)
-
-    def symbol(self, name: str) -> tuple[int, int] | None:
-        """The address and the size in bytes of a global variable; None if there is none. Raises LaunchError."""
-        address, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
-        with self.context.active():
-            status = self.context.cuda.cuModuleGetGlobal_v2(
-                ctypes.byref(address), ctypes.byref(nbytes), self.handle, name.encode()
-            )
-        if status == _NOT_FOUND:
-            return None
-        if status:
-            raise launch_error(f"finding {name} in {self._name}", status)
-        return address.value, nbytes.value
-
-    def __del__(self) -> None:
-        self.context.release("cuModuleUnload", self.handle)
-
-
-class LoadedKernel:
-    """A function of a module."""
-
-    def __init__(self, module: Module, entry: str, kernel: str, geometry: Geometry) -> None:
-        self.module, self.handle = module, ctypes.c_void_p()
-        context, action, most = module.context, f"loading {kernel}", ctypes.c_int()
-        context.call(action, "cuModuleGetFunction", ctypes.byref(self.handle), module.handle, entry.encode())
-        if geometry.shared_memory:
-            # The driver rejects this if static and dynamic shared memory together exceed the limit of a block.
-            context.call(action, "cuFuncSetAttribute", self.handle, _DYNAMIC_SHARED_MEMORY, geometry.shared_memory)
-        context.call(action, "cuFuncGetAttribute", ctypes.byref(most), _MAX_THREADS, self.handle)
-        threads = math.prod(geometry.block)
-        if threads > most.value:
-            message = f"{action}: {threads} threads per block; this kernel allows at most {most.value}"
-            raise LaunchError(message, "too many resources")
-        if math.prod(geometry.cluster) > PORTABLE_CLUSTER:
-            context.call(action, "cuFuncSetAttribute", self.handle, _NON_PORTABLE_CLUSTER, 1)
-        if math.prod(geometry.cluster) > 1:
-            self._check_cluster(action, geometry)
-        if geometry.cooperative:
-            self._check_cooperative(action, geometry)
-        self.programmatic = geometry.programmatic and self._may_be_programmatic(action)
-
-    def _may_be_programmatic(self, action: str) -> bool:
-        """Whether a launch may begin before the one before it has ended. Older GPUs run them one after the other."""
-        context, major = self.module.context, ctypes.c_int()
-        context.call(action, "cuDeviceGetAttribute", ctypes.byref(major), _CAPABILITY_MAJOR, context.number)
-        return major.value >= _PROGRAMMATIC_SINCE
-
-    def _check_cluster(self, action: str, geometry: Geometry) -> None:
-        """Raise LaunchError unless the GPU can hold a cluster of this kernel."""
-        clusters, config = ctypes.c_int(), configured(geometry)
-        context = self.module.context
-        context.call(action, "cuOccupancyMaxActiveClusters", ctypes.byref(clusters), self.handle, ctypes.byref(config))
-        if not clusters.value:
-            shape = "x".join(map(str, geometry.cluster))
-            raise LaunchError(f"{action}: the GPU cannot hold a cluster of {shape} blocks", "too many resources")
-
-    def _check_cooperative(self, action: str, geometry: Geometry) -> None:
-        """Raise LaunchError unless all blocks of the grid can be resident at once."""
-        context, each, multiprocessors = self.module.context, ctypes.c_int(), ctypes.c_int()
-        threads, shared = math.prod(geometry.block), ctypes.c_size_t(geometry.shared_memory)
-        context.call(
-            action, "cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(each), self.handle, threads, shared
-        )
-        context.call(action, "cuDeviceGetAttribute", ctypes.byref(multiprocessors), _MULTIPROCESSORS, context.number)
-        most, blocks = each.value * multiprocessors.value, math.prod(geometry.grid)
-        if blocks > most:
-            raise LaunchError(
-                f"{action}: a cooperative launch of {blocks} blocks; the GPU runs {most} of them at once",
-                "too many resources",
-            )
-
-
-class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute: its value is a union of 64 bytes."""
-
-    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
-
-
-class _Config(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.c_void_p),
-        ("attribute_count", ctypes.c_uint),
-    )
-
-
-def configured(geometry: Geometry, stream: int = 0, programmatic: bool = False) -> _Config:
-    """The driver's configuration of a launch. It keeps its attributes alive."""
-    values: list[tuple[int, tuple[int, ...]]] = [(COOPERATIVE, (1,))] if geometry.cooperative else []
-    if math.prod(geometry.cluster) > 1:
-        values.append((CLUSTER_DIMENSION, geometry.cluster))
-    if programmatic:
-        values.append((PROGRAMMATIC, (1,)))
-    return config_of(geometry.grid, geometry.block, geometry.shared_memory, stream, values)
-
-
-def config_of(
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    shared_memory: int,
-    stream: int,
-    attributes: Sequence[tuple[int, Sequence[int]]],
-) -> _Config:
-    """The driver's configuration of a launch with these attributes: their numbers and 32-bit words. It keeps them
-    alive."""
-    kept = (_Attribute * len(attributes))()
-    for attribute, (number, words) in zip(kept, attributes, strict=True):
-        attribute.id = number
-        attribute.value[: len(words)] = words
-    address = ctypes.addressof(kept) if attributes else None
-    config = _Config(*grid, *block, shared_memory, stream, address, len(attributes))
-    config.keep = kept
-    return config
 
 
 class Launch:
@@ -182,7 +44,7 @@ class Launch:
         self._memory: list[ctypes.Array[ctypes.c_char]] = []
         self._encoded = [(arguments[p], self._block(p)) for p, kind in enumerate(kinds) if kind == _ENCODED]
         self._contents: dict[tuple[int, int], bytes] = {}  # of the encoded arguments, by number and address
-        self.stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
+        self.stream, self._configs = ctypes.c_void_p(stream), list[LaunchConfig]()
         enqueues = [self._action(action) for action in work.actions]
         self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_enqueue_all, enqueues)
 
@@ -238,7 +100,7 @@ class Launch:
                 size = ctypes.c_size_t(nbytes)
                 return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self.stream)
 
-    def _run(self, run: Run) -> tuple[Callable[[], int], _Config]:
+    def _run(self, run: Run) -> tuple[Callable[[], int], LaunchConfig]:
         """A call that launches a kernel, and the configuration that it reads."""
         parameters = (ctypes.c_void_p * len(run.arguments))(*(self._addresses[p] for p in run.arguments))
         config = configured(run.function.geometry, self.stream.value or 0, run.function.handle.programmatic)
@@ -261,7 +123,7 @@ class Launch:
         """A call that launches a series. All launches of a run share its cells and its configuration: the driver reads
         both before a launch returns."""
         runs, cells, first = [self._run(run) for run in series.runs], self.cells, ctypes.addressof(self.cells)
-        launches: list[tuple[Callable[[], int], _Config, tuple[int, int, int], list[tuple[int, int]]]] = []
+        launches: list[tuple[Callable[[], int], LaunchConfig, tuple[int, int, int], list[tuple[int, int]]]] = []
         for launch in series.launches:
             contents = [
                 ((self._addresses[position] - first) // 8 + offset, word)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pycuda.driver as cuda
 
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import initialise
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import DeviceError
 
@@ -19,7 +19,7 @@ class PycudaGpu(Gpu):
 
     @staticmethod
     def count() -> int:
-        driver.start()  # PyCUDA would block other threads meanwhile
+        initialise()  # PyCUDA would block other threads meanwhile
         try:
             cuda.init()
             return int(cuda.Device.count())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import launch_error, library
 
 if TYPE_CHECKING:
     from tuner.space.kinds.tensor_map import Tiled
@@ -18,7 +18,7 @@ def encoded(address: int, tiled: Tiled) -> bytes:
     memory = (ctypes.c_char * (_BYTES + _ALIGNMENT))()
     aligned = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGNMENT
     rank = len(tiled.extents)
-    status = driver.library().cuTensorMapEncodeTiled(
+    status = library().cuTensorMapEncodeTiled(
         ctypes.c_void_p(aligned),
         tiled.type,
         rank,
@@ -34,5 +34,5 @@ def encoded(address: int, tiled: Tiled) -> bytes:
     )
     if status:
         shape, box = tiled.extents[::-1], tiled.box[::-1]
-        raise driver.launch_error(f"encoding a tensor map of shape {shape}, box {box}, swizzle {tiled.swizzle}", status)
+        raise launch_error(f"encoding a tensor map of shape {shape}, box {box}, swizzle {tiled.swizzle}", status)
     return ctypes.string_at(aligned, _BYTES)

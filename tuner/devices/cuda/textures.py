@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from tuner.devices.cuda import driver
+from tuner.devices.cuda.driver.context import Context
 
 if TYPE_CHECKING:
     from tuner.space.kinds.texture import Sampled
@@ -44,7 +44,7 @@ class _Sampling(ctypes.Structure):
 class TextureObject:
     """A texture object of an array. It is destroyed with this object, which must outlive all kernels that read it."""
 
-    def __init__(self, context: driver.Context, address: int, sampled: Sampled) -> None:
+    def __init__(self, context: Context, address: int, sampled: Sampled) -> None:
         """Raises LaunchError if the driver rejects it."""
         self.context, self.handle = context, ctypes.c_uint64()
         resource = _Resource(

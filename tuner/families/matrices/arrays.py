@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tuner import devices
-from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import current_stream
+from tuner.devices.cuda.driver.addresses import device_of
 from tuner.errors import ArgumentError
 from tuner.families.problem import dtype_name
 from tuner.space.dtypes import DTYPES
@@ -240,7 +240,7 @@ class PycudaArrays(Arrays):
 
     def layout(self, array: Any) -> tuple[Any, ...]:
         must_ask = devices.count("cuda") > 1 and array.gpudata is not None  # an empty array has no memory
-        number = driver.device_of(int(array.gpudata)) if must_ask else 0
+        number = device_of(int(array.gpudata)) if must_ask else 0
         return array.shape, array.strides, array.dtype, number
 
     def _view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas.algorithm_compiler import ARRAYS, PARAMETERS, Algorithm
 from tuner.devices.cuda.blas.chosen_algorithm import MOST_OFFERED, Described, Offer, handle_of
+from tuner.devices.cuda.driver.context import Context, current_context
 from tuner.devices.product import MatrixProduct
 from tuner.errors import LaunchError
 from tuner.space.step import Geometry
@@ -20,7 +20,7 @@ class AlgorithmProgram:
 
     programmatic = False
 
-    def __init__(self, context: driver.Context, binary: bytes) -> None:
+    def __init__(self, context: Context, binary: bytes) -> None:
         self._context, self._algorithm = context, Algorithm.read(binary)
         self._calls: dict[_Sizes, tuple[Described, Offer]] = {}
 
@@ -45,7 +45,7 @@ class AlgorithmProgram:
         enqueue = described.bound(offer, arrays, stream, factors)
 
         def call() -> int:
-            if driver.current_context() == self._context.handle.value:
+            if current_context() == self._context.handle.value:
                 status = enqueue()
             else:
                 with self._context.active(stay=self._context.number == 0):

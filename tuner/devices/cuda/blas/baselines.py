@@ -6,16 +6,16 @@ import ctypes
 from collections.abc import Callable
 
 from tuner.devices.base import Buffer, Library, RoutineCall
-from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import chosen_algorithm, cublas_tiles, gemm, products
 from tuner.devices.cuda.blas.chosen_algorithm import MOST_OFFERED, WORKSPACE
 from tuner.devices.cuda.blas.shared_library import shared_library
+from tuner.devices.cuda.driver.context import Context
 from tuner.devices.product import MatrixProduct
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.space.routines import ROUTINES
 
 
-def default(context: driver.Context, call: RoutineCall) -> Library | None:
+def default(context: Context, call: RoutineCall) -> Library | None:
     """The routine by cuBLAS. None if an argument is missing, if cuBLAS does not
     support the routine or the dtypes, or if it is not installed. Raises OutOfMemory."""
     product = _product(call)
@@ -32,7 +32,7 @@ def default(context: driver.Context, call: RoutineCall) -> Library | None:
     return _Call(name, products.by_default(product, addresses, handle, factors))
 
 
-def algorithms(context: driver.Context, call: RoutineCall, allocate: Callable[[int], Buffer]) -> list[Library]:
+def algorithms(context: Context, call: RoutineCall, allocate: Callable[[int], Buffer]) -> list[Library]:
     """At most MOST_OFFERED algorithms, the most promising first. They share a workspace from `allocate`. Empty if
     `default` would be None, or if cuBLASLt has no algorithm for the product."""
     product = _product(call)

@@ -13,10 +13,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import gemm
 from tuner.devices.cuda.blas.gemm import SUMMED_32F, SUMMED_64F, TYPES
 from tuner.devices.cuda.blas.shared_library import shared_library
+from tuner.devices.cuda.driver.context import Context
 from tuner.devices.product import Matrices, MatrixProduct
 
 WORKSPACE = 32 << 20  # bytes, as cuBLAS has on an H100 and an H200
@@ -187,7 +187,7 @@ def _alignments(addresses: Sequence[int]) -> tuple[int, ...]:
     return tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c))
 
 
-def of(product: MatrixProduct, context: driver.Context, number: int = 0) -> ChosenAlgorithm | None:
+def of(product: MatrixProduct, context: Context, number: int = 0) -> ChosenAlgorithm | None:
     """The product in this context, by the algorithm with this number; None if cuBLASLt cannot describe it, or is not
     installed."""
     with context.apart_from_capture(), context.active():

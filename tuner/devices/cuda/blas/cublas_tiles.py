@@ -13,10 +13,10 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import gemm
 from tuner.devices.cuda.blas.chosen_algorithm import Described, handle_of
 from tuner.devices.cuda.blas.shared_library import shared_library, version_text
+from tuner.devices.cuda.driver.context import current_context
 from tuner.devices.product import MatrixProduct, Tiles
 from tuner.space.dtypes import DTYPES
 
@@ -61,7 +61,7 @@ def of(product: MatrixProduct, units: int) -> Tiles | None:
 
 def heuristic(product: MatrixProduct) -> Heuristic | None:
     """The algorithm that cuBLASLt's heuristic ranks first; None as for `of`. A context must be current."""
-    handle = handle_of(driver.current_context() or 0) if gemm.has(*product.dtypes) else None
+    handle = handle_of(current_context() or 0) if gemm.has(*product.dtypes) else None
     try:
         return None if handle is None else _asked(Described(product, handle))
     except (LookupError, ValueError):  # cuBLASLt cannot describe it, or names a tile that is not known here

@@ -11,13 +11,14 @@ from typing import Any
 
 from tuner.devices import forking
 from tuner.devices.arguments import ArraySpec, address_check
-from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.cuda.blas import chosen_algorithm, gemm
 from tuner.devices.cuda.blas.chosen_algorithm import WORKSPACE, ChosenAlgorithm
 from tuner.devices.cuda.blas.gemm import SUMMED_32F, SUMMED_64F, TYPES
 from tuner.devices.cuda.blas.repeated_calls import MOST_NODES, RepeatedCall, launch_of
 from tuner.devices.cuda.blas.shared_library import shared_library, version_text
+from tuner.devices.cuda.driver.context import Context, context_reader
+from tuner.devices.cuda.driver.resources import Stream
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
 
@@ -37,7 +38,7 @@ def launch(
     product: MatrixProduct,
     specs: Sequence[ArraySpec],
     readers: Readers,
-    context: driver.Context,
+    context: Context,
     algorithm_number: int | None = None,
 ) -> ProductLaunch | None:
     """What enqueues `product` in `context` on arrays that meet `specs` and that `readers` read, by the algorithm with
@@ -63,7 +64,7 @@ def _call(
     algorithm: ChosenAlgorithm | None,
     check: Callable[[Sequence[int]], None],
     readers: Readers,
-    context: driver.Context,
+    context: Context,
     handles: _PerStream,
 ) -> ProductLaunch:
     threads, live, number = _Prepared(), forking.live(_KIND), context.handle.value
@@ -119,7 +120,7 @@ def _call(
 
 
 def _captured(
-    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: driver.Context, most: int
+    on_stream: Callable[[int], Callable[[], int] | None], stream: int, context: Context, most: int
 ) -> Callable[[], int] | None:
     """The kernels and memsets of a call on `stream`, without the library; None if they are more than `most`, or no
     chain. `on_stream` returns the call on any stream, with the workspace of `stream`."""
@@ -163,21 +164,21 @@ class _Prepared(threading.local):
 
     def __init__(self) -> None:
         self.calls: dict[tuple[Any, ...], Callable[[], int]] = {}
-        self.current_context = driver.context_reader()
+        self.current_context = context_reader()
 
 
 class _Apart(threading.local):
     """A stream of each context for captures, by thread."""
 
     def __init__(self) -> None:
-        self._streams: dict[int, driver.Stream] = {}
+        self._streams: dict[int, Stream] = {}
 
-    def at(self, context: driver.Context) -> driver.Stream:
+    def at(self, context: Context) -> Stream:
         """This thread's stream of a context. Raises LaunchError."""
         number = context.handle.value or 0
         if number not in self._streams:
             with context.apart_from_capture():
-                self._streams[number] = driver.Stream(context)
+                self._streams[number] = Stream(context)
         return self._streams[number]
 
 
@@ -206,10 +207,10 @@ class _PerStream(threading.local):
     """cuBLAS handles or workspaces in one context, by thread and stream: two streams must not use a workspace at once.
     They live as long as the process."""
 
-    def __init__(self, make: Callable[[int, driver.Context], int], free: dict[int, list[int]]) -> None:
+    def __init__(self, make: Callable[[int, Context], int], free: dict[int, list[int]]) -> None:
         self._make, self._kept = make, _Kept(free)
 
-    def at(self, stream: int, context: driver.Context) -> int:
+    def at(self, stream: int, context: Context) -> int:
         """This thread's one for a stream. Raises as `make` does."""
         found = self._kept.get(stream)
         if found is None:
@@ -221,7 +222,7 @@ class _PerStream(threading.local):
         return found
 
 
-def _new_handle(stream: int, context: driver.Context) -> int:
+def _new_handle(stream: int, context: Context) -> int:
     """A cuBLAS handle. Raises DeviceError if cuBLAS cannot create one: OutOfMemory if it has too little memory."""
     cublas: Any = shared_library("cublas")
     handle = ctypes.c_void_p()
@@ -238,7 +239,7 @@ def _new_handle(stream: int, context: driver.Context) -> int:
     return handle.value or 0
 
 
-def handle_at(stream: int, context: driver.Context) -> int:
+def handle_at(stream: int, context: Context) -> int:
     """This thread's cuBLAS handle for a stream. Raises as `_new_handle` does."""
     return _handles(context.handle.value or 0).at(stream, context)
 
@@ -251,7 +252,7 @@ def version(handle: int) -> str:
     return version_text(number.value)
 
 
-def _new_workspace(stream: int, context: driver.Context) -> int:
+def _new_workspace(stream: int, context: Context) -> int:
     """The address of a workspace of cuBLASLt. Raises LaunchError if there is too little memory."""
     address = ctypes.c_uint64()
     with context.apart_from_capture():

@@ -13,7 +13,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.devices.cuda import driver, launches
+from tuner.devices.cuda.driver.context import Context
+from tuner.devices.cuda.driver.launch_config import CLUSTER_DIMENSION, COOPERATIVE, PROGRAMMATIC, config_of
+from tuner.devices.cuda.driver.resources import Captured, Stream
 from tuner.errors import LaunchError
 
 BEFORE_CAPTURE = 8  # calls with the same arguments, because a capture takes as long as dozens of calls
@@ -23,9 +25,9 @@ _KERNEL_NODE, _MEMSET_NODE = 0, 2  # of CUgraphNodeType
 _WHOLE, _EARLY = 0, 0x10001  # CUgraphEdgeData: no ports; from the port "programmatic", of the type "programmatic"
 # Of CUlaunchAttributeID: what a launch keeps, and what ties it to its neighbours. Others do not change what runs.
 _POLICY, _PREFERRED_CLUSTER, _CARVEOUT = 5, 11, 14
-_KEPT = (launches.COOPERATIVE, launches.CLUSTER_DIMENSION, _POLICY, _PREFERRED_CLUSTER, _CARVEOUT)
+_KEPT = (COOPERATIVE, CLUSTER_DIMENSION, _POLICY, _PREFERRED_CLUSTER, _CARVEOUT)
 _EVENT, _COMPLETION_EVENT, _UPDATABLE = 7, 12, 13
-_TYING = (launches.PROGRAMMATIC, _EVENT, _COMPLETION_EVENT, _UPDATABLE)
+_TYING = (PROGRAMMATIC, _EVENT, _COMPLETION_EVENT, _UPDATABLE)
 
 
 class _KernelNode(ctypes.Structure):
@@ -79,14 +81,14 @@ class RepeatedCall:
 
 
 def launch_of(
-    context: driver.Context, apart: driver.Stream, call: Callable[[], int], stream: int, most: int
+    context: Context, apart: Stream, call: Callable[[], int], stream: int, most: int
 ) -> Callable[[], int] | None:
     """What `call` enqueues on the stream `apart`, on the stream with the handle `stream` and without the library. It
     returns a status. None if `call` fails, or enqueues anything but a chain of at most `most` kernels and memsets."""
     statuses: list[int] = []
     try:
         with context.apart_from_capture():
-            captured = driver.Captured(context, apart, lambda: statuses.append(call()), _ACTION)
+            captured = Captured(context, apart, lambda: statuses.append(call()), _ACTION)
     except LaunchError:
         return None
     chain = [] if any(statuses) else _chain(context.cuda, captured, most)
@@ -108,7 +110,7 @@ def _in_turn(enqueues: Sequence[Any]) -> Callable[[], int]:
     return lambda: first() or rest()
 
 
-def _chain(cuda: Any, captured: driver.Captured, most: int) -> list[tuple[ctypes.c_void_p, bool]]:
+def _chain(cuda: Any, captured: Captured, most: int) -> list[tuple[ctypes.c_void_p, bool]]:
     """The nodes of a graph in order, each with whether it may begin before the one before it has ended, as the kernel
     that adds up the parts of a sum may. None if they are more than `most`, or no chain."""
     nodes, count = (ctypes.c_void_p * most)(), ctypes.c_size_t()
@@ -153,9 +155,9 @@ def _launching(cuda: Any, node: ctypes.c_void_p, is_early: bool, stream: int) ->
     if not attributes.keys().isdisjoint(_TYING):
         return None
     if is_early:
-        attributes[launches.PROGRAMMATIC] = [1]
+        attributes[PROGRAMMATIC] = [1]
     grid, block = (kernel.grid_x, kernel.grid_y, kernel.grid_z), (kernel.block_x, kernel.block_y, kernel.block_z)
-    config = launches.config_of(grid, block, kernel.shared, stream, [*attributes.items()])
+    config = config_of(grid, block, kernel.shared, stream, [*attributes.items()])
     return functools.partial(
         cuda.cuLaunchKernelEx,
         ctypes.byref(config),
