@@ -79,10 +79,10 @@ def arrays_of(device: Any, operation: Any, scope: Any) -> list[Any]:
     return found
 
 
-def timed(figures: Figures, name: str, action: Callable[[], Any]) -> Any:
+def timed(figures: Figures, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
     """What an action returns; its time is added."""
     start = time.perf_counter()
-    result = action()
+    result = action(*arguments)
     figures.setdefault(name, []).append((time.perf_counter() - start) * 1e3)
     return result
 
@@ -95,15 +95,15 @@ def once(options: argparse.Namespace) -> Figures:
     tuner = timed(figures, "import tuner", lambda: __import__("tuner"))
     timed(figures, "import tuner.families.loader", lambda: __import__("tuner.families.loader"))
     from tuner import devices
+    from tuner.families import products
     from tuner.families.choice import FamilyTable
-    from tuner.space import parsing
-    from tuner.space.scope import Scope
 
     shown = options.described
     device = described(shown, options.units, options.cache) if shown else devices.shared(options.device)
     handle = timed(figures, "find the family", lambda: tuner.dispatch(options.family))
     op = handle.family.operation
-    scope = Scope(dict.fromkeys(op.sizes, 1), parsing.parse_options({}, op), device.language, device.limits)
+    types = {name: allowed[0] for name, allowed in op.types.items()}
+    scope = op.scope(dict.fromkeys(op.sizes, 1), dict(op.options), device.language, device.limits, types)
     table = timed(
         figures, "read what is known, make the model", lambda: FamilyTable(handle.family.spaces, device, scope, True)
     )
@@ -113,11 +113,10 @@ def once(options: argparse.Namespace) -> Figures:
         span = math.log(most / SMALLEST)
         return {name: size or int(SMALLEST * math.exp(draw.random() * span)) for name, size in op.sizes.items()}
 
-    timed(figures, "first choice", lambda: next(table.choices(drawn(LARGEST))))
+    timed(figures, "first choice", next, table.choices(drawn(LARGEST)))
+    products.tiles = partial(timed, figures, "library's answer, a part of a choice", products.tiles)
     for _ in range(options.sizes):
-        sizes = drawn(LARGEST)
-        timed(figures, "choice", lambda: next(table.choices(sizes)))  # noqa: B023  # it is called at once
-        timed(figures, "of that the library's answer", lambda: table._tiles(table.scope(sizes)))  # noqa: B023
+        timed(figures, "choice", next, table.choices(drawn(LARGEST)))
     if options.loads and not shown:
         most = LARGEST // 4 if device.kind == "cuda" else LARGEST // 64  # a processor takes long for a product
         loaded(figures, options, device, [drawn(most) for _ in range(options.loads)])
