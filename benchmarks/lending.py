@@ -102,8 +102,8 @@ class Lending:
             for key, times in table.times.items()
             if sizes in times
         }
-        ranked = forecast.ranked(self._scope.at(dict(zip(self._sizes, sizes, strict=True))))
-        taken = ((self._numbers[id(known.space)], config_key(known.config)) for _, known in ranked)
+        _, ranked = forecast.ranked(self._scope.at(dict(zip(self._sizes, sizes, strict=True))))
+        taken = ((self._numbers[id(known.space)], config_key(known.config)) for known in ranked)
         return next(there[pair] for pair in taken if pair in there) / min(there.values()) - 1
 
 

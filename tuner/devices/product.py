@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class ProductLaunch(NamedTuple):
     """Enqueues a product.
@@ -69,9 +72,10 @@ class HostTimes(NamedTuple):
     library_ms: float
     graph_ms: float
 
-    def of_steps(self, count: int) -> float:
-        """That of a call of a kernel with so many steps."""
-        return min(count * self.kernel_ms, self.graph_ms)
+    def of_steps(self, counts: NDArray[np.int_]) -> NDArray[np.float64]:
+        """Those of calls of kernels with so many steps."""
+        times: NDArray[np.float64] = np.minimum(counts * self.kernel_ms, self.graph_ms)
+        return times
 
     def of_library(self, tiles: Tiles | None) -> float:
         """That of a library call. One that splits sums launches a second kernel, which adds up the parts."""

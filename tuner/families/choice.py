@@ -249,9 +249,9 @@ class FamilyTable:
         scope = self.scope(sizes)
         key = tuple(scope.sizes.values())
         recorded = [known.times[key] for known in self._recorded.get(key, [])]
-        predicted = (ms for ms, known in self._own.ranked(scope) if known.is_valid(scope))
+        predicted = (ms for ms, known in zip(*self._own.ranked(scope), strict=True) if known.is_valid(scope))
         shortest = min(recorded, default=next(predicted, None))
-        return None if shortest is None else launch_overhead.removed(shortest, self._own.launch_ms)
+        return None if shortest is None else float(launch_overhead.removed(shortest, self._own.launch_ms))
 
     def _judged(self, scope: Scope) -> Iterator[Choice]:
         """The choices without regard to exported builds; those that failed verification on this machine come last."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from tuner.devices.product import Tiles
 from tuner.families import model_files
 from tuner.families.known import Knowledge, Known, distance
 from tuner.prediction import launch_overhead
+from tuner.prediction.amounts import Array
 from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.library_tiles import LibraryTiles
 from tuner.prediction.model import TimeModel
@@ -321,16 +321,15 @@ class Forecast:
     def _sizes(self) -> frozenset[Sizes]:
         return frozenset(sizes for known in self.known for sizes in known.times)
 
-    def ranked(self, scope: Scope) -> Iterator[tuple[float, Known]]:
-        """The configurations with their predicted times in ms for this problem, shortest first; none if the model is
+    def ranked(self, scope: Scope) -> tuple[Array, list[Known]]:
+        """The predicted times in ms for this problem, shortest first, and their configurations; none if the model is
         not trusted."""
         if self.regret is None or self._model is None:
-            return
+            return np.empty(0), []
         known = self._candidates
         times = self._model.times(scope.sizes, lent=self._lent, is_valid=lambda each: known[each].is_valid(scope))
-        for position in times.argsort(kind="stable"):
-            if math.isfinite(times[position]):
-                yield float(times[position]), known[position]
+        order = times.argsort(kind="stable")[: np.isfinite(times).sum()]
+        return times[order], [known[each] for each in order.tolist()]
 
 
 def _key(known: Known) -> tuple[int, ConfigKey]:

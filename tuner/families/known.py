@@ -42,16 +42,26 @@ class Known:
     sibling: str = ""
     sizes: Callable[[], Iterable[Sizes]] | None = None  # at which it was measured; None: those of `times`
     _is_possible: bool | None = None  # valid at some size; None: not evaluated yet
+    _last: tuple[Scope, bool] | None = None  # the problem evaluated last, and whether it is valid for it
     _codes: set[Code] = field(default_factory=set)  # at the measured sizes that have been evaluated
 
     def is_valid(self, scope: Scope) -> bool:
-        """Whether it is valid for this problem. Restrictions that do not depend on sizes are evaluated only once."""
+        """Whether it is valid for this problem. Restrictions that do not depend on sizes are evaluated only once, and
+        the others once for this object of a problem, of which the prediction and the choice ask."""
         space = self.space
         if space is None:
             return True
         if self._is_possible is None:
             self._is_possible = space.possible(self.config, scope)
-        return self._is_possible and space.satisfies(self.config, scope, space.restrictions_of_sizes)
+        if self._last is None or self._last[0] is not scope:
+            is_valid = self._is_possible and space.satisfies(self.config, scope, space.restrictions_of_sizes)
+            self._last = scope, is_valid
+        return self._last[1]
+
+    @cached_property
+    def launches(self) -> int:
+        """The steps that a call launches; 0 if it calls the library."""
+        return 0 if self.space is None or self.space.is_of_library else len(self.space.steps)
 
     def has_code(self, code: SizedCode, scope: Scope) -> bool:
         """Whether the code for this problem is the same as at one of the measured sizes."""

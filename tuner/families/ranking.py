@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from tuner.classes import cached_property
 from tuner.devices import Device
 from tuner.devices.product import HostTimes
 from tuner.families.known import Known, distance
 from tuner.prediction import launch_overhead
+from tuner.prediction.amounts import Array
 from tuner.prediction.grids import Sizes
 from tuner.space.scope import Scope
 from tuner.store.lookup import Match
@@ -79,9 +82,10 @@ class Ranking:
         was measured and the model predicts its time, too.
         """
         key = tuple(scope.sizes.values())
-        yield from self._ordered(self._recorded.get(key, []), scope, key, self._own_match, self._own.launch_ms)
+        if key in self._recorded:
+            yield from self._ordered(self._recorded[key], scope, key, self._own_match, self._own.launch_ms)
         if self._own.regret is not None:
-            ranked = self._for_callers(self._own.ranked(scope), scope, self._own.launch_ms)
+            ranked = self._for_callers(*self._own.ranked(scope), scope, self._own.launch_ms)
             if not self._is_fair(self._own, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
@@ -94,7 +98,7 @@ class Ranking:
         others: list[Sizes] = []
         if self._sibling is not None:
             name = self._sibling.device
-            ranked = self._for_callers(self._sibling.ranked(scope), scope, self._sibling.launch_ms)
+            ranked = self._for_callers(*self._sibling.ranked(scope), scope, self._sibling.launch_ms)
             if ranked and not self._is_fair(self._sibling, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
@@ -125,39 +129,32 @@ class Ranking:
             yield from self._ordered(measured, scope, each, match, forecast.launch_ms)
 
     def _ordered(
-        self, measured: Iterable[Known], scope: Scope, sizes: Sizes, match: Match, launch_ms: float | None
+        self, measured: Sequence[Known], scope: Scope, sizes: Sizes, match: Match, launch_ms: float | None
     ) -> Iterator[Ranked]:
         """The configurations `measured` at these sizes, with this launch overhead, fastest first for calls at those of
         `scope`."""
         best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
-        timed = sorted(((self._exact_time(known, sizes, best), known) for known in measured), key=lambda each: each[0])
-        for known in self._for_callers(timed, scope, launch_ms):
+        times = np.array([self._exact_time(known, sizes, best) for known in measured])
+        order = times.argsort(kind="stable")
+        for known in self._for_callers(times[order], [measured[each] for each in order], scope, launch_ms):
             yield Ranked(known, match, sizes)
 
-    def _for_callers(self, timed: Iterable[tuple[float, Known]], scope: Scope, launch_ms: float | None) -> list[Known]:
+    def _for_callers(self, times: Array, known: list[Known], scope: Scope, launch_ms: float | None) -> list[Known]:
         """Order configurations by the time that a program waits for each of many calls, shortest first.
 
-        `timed` has their times in ms, in order, with the launch overhead `launch_ms`, for which calls in a row do not
-        wait. A call takes at least as long as the host takes for it. A kernel that takes more than LONGEST times the
+        `times` are theirs in ms, ascending, with the launch overhead `launch_ms`, for which calls in a row do not wait.
+        A call takes at least as long as the host takes for it. A kernel that takes more than LONGEST times the
         library's time on the device, or LONGER times if it saves that much, does not precede the library."""
-        timed = [*timed]
-        if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
-            library_ms = min((time_ms for time_ms, known in timed if known.space is None), default=math.inf)
-            library_host_ms = host.of_library(self._tiles(scope))
-
-            def of_library(time_ms: float) -> float:
-                return max(launch_overhead.removed(time_ms, launch_ms), library_host_ms)
-
-            def waited(each: tuple[float, Known]) -> float:
-                time_ms, known = each
-                if known.space is None or known.space.is_of_library:
-                    return of_library(time_ms)
-                own_ms = max(launch_overhead.removed(time_ms, launch_ms), host.of_steps(len(known.space.steps)))
-                longest = LONGER if own_ms * GAIN <= of_library(library_ms) else LONGEST
-                return own_ms if time_ms <= longest * library_ms else of_library(time_ms)
-
-            timed.sort(key=waited)
-        return [known for _, known in timed]
+        if not self._library or not known or times[0] >= SHORT_MS or (host := self._host_times) is None:
+            return known
+        launches = np.array([each.launches for each in known])
+        device_ms = launch_overhead.removed(times, launch_ms)
+        own_ms = np.maximum(device_ms, host.of_steps(launches))
+        of_library_ms = np.maximum(device_ms, host.of_library(self._tiles(scope)))
+        library = [number for number, each in enumerate(known) if each.space is None]
+        longest = np.where(own_ms * GAIN <= of_library_ms[library].min(initial=math.inf), LONGER, LONGEST)
+        may_precede = (launches > 0) & (times <= longest * times[library].min(initial=math.inf))
+        return [known[each] for each in np.where(may_precede, own_ms, of_library_ms).argsort(kind="stable").tolist()]
 
     @cached_property
     def _host_times(self) -> HostTimes | None:

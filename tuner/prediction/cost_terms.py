@@ -104,22 +104,28 @@ class CostTerms:
         self._depth = None if self._space is None else _depth(self._space)
         self._configs = [{} if space is None else config for space, config in entries]
         grids, owners = table
-        self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
+        self._owners = np.array(owners, int)
         self._routines = slice(len(grids) - len(entries) + self._kernels, None)  # rows of the library's routines
-        self._uneven = np.array([row for row, grid in enumerate(grids) if not grid.is_product], int)
-        self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
         _, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
-        axes = max((len(grid.factors) for grid in grids), default=0)
-        self._factors, powers = np.ones((len(grids), axes)), np.zeros((len(grids), axes, len(scope.sizes)))
-        self._is_depth = np.zeros((len(grids), axes), bool)
-        for row, grid in enumerate(grids):
+        # Configurations with equal tiles share a grid, whose tiles are computed once: `_shared` is its number by row.
+        distinct = [*{id(grid): grid for grid in grids}.values()]
+        numbers = {id(grid): number for number, grid in enumerate(distinct)}
+        self._shared = np.array([numbers[id(grid)] for grid in grids], int)
+        self._counted = CountedTiles(distinct)
+        self._uneven = np.array([number for number, grid in enumerate(distinct) if not grid.is_product], int)
+        self._sharing = np.array([number for number, grid in enumerate(distinct) if grid.is_depth.any()], int)
+        axes = max((len(grid.factors) for grid in distinct), default=0)
+        self._factors, powers = np.ones((axes, len(distinct))), np.zeros((axes, len(distinct), len(scope.sizes)))
+        self._is_depth = np.zeros((axes, len(distinct)), bool)
+        for number, grid in enumerate(distinct):
             if grid.agrees:
-                self._is_depth[row, : len(grid.is_depth)] = grid.is_depth
-            self._factors[row, : len(grid.factors)], powers[row, : len(grid.factors)] = grid.factors, grid.powers
+                self._is_depth[: len(grid.is_depth), number] = grid.is_depth
+            self._factors[: len(grid.factors), number], powers[: len(grid.factors), number] = grid.factors, grid.powers
         # Grids share few distinct powers of sizes, so each is computed once.
         self._powers, inverse = np.unique(powers.reshape(-1, len(scope.sizes)), axis=0, return_inverse=True)
         self._power_of = inverse.reshape(self._factors.shape)
-        self._most = np.array([grid.most for grid in grids], float)
+        self._bounds = np.array([grid.most for grid in distinct], float)
+        self._most = self._bounds[self._shared]
         self._library = library
 
     @property
@@ -153,9 +159,9 @@ class CostTerms:
             )
             unaligned_rows = [each < most for most in (ALIGNMENT, LINE) for each in aligned]
             rows.append([*self._problem(scope), *unaligned_rows, *shared])
-        numbers, first_shared = np.array(rows, float), PROBLEM + 2 * len(self._row_lengths)
-        problem = numbers[:, :PROBLEM].T[..., None]
-        unaligned = np.array(np.split(numbers[:, None, PROBLEM:first_shared], 2, axis=-1))
+        numbers, lengths = np.array(rows, float), len(self._row_lengths)
+        problem, first_shared = numbers[:, :PROBLEM].T[..., None], PROBLEM + 2 * lengths
+        unaligned = numbers[:, PROBLEM:first_shared].reshape(-1, 1, 2, lengths).transpose(2, 0, 1, 3)
         return Amounts(tiles, counts[2], self._means(by_grid), problem, unaligned, numbers[:, first_shared:])
 
     def own(self, amounts: Amounts, rows: Indices) -> Amounts:
@@ -203,7 +209,7 @@ class CostTerms:
             terms[:, self._kernels :, LOAD] = np.broadcast_to(work, tile_work.shape)[:, self._kernels :]
         narrow, within_lines = amounts.unaligned
         of_rows = (LOAD, narrow), (BLOCK, narrow), (LOAD, within_lines)
-        terms[..., TERMS:] = np.concatenate([terms[..., [number]] * rows for number, rows in of_rows], axis=-1)
+        terms[..., TERMS:] = np.concatenate([terms[..., number, None] * rows for number, rows in of_rows], axis=-1)
         return terms
 
     def features(self, amounts: Amounts, schedule: Schedule, entries: Entries = ALL_ENTRIES) -> Features:
@@ -251,21 +257,22 @@ class CostTerms:
         powers = np.multiply.reduce(sizes[:, None, :] ** self._powers, axis=2)
         along = self._factors * powers[:, self._power_of]
         rounded = np.ceil(along - ROUNDING)
-        by_grid = np.zeros((4, *along.shape[:2]))
-        whole = np.multiply.reduce(along, axis=2, out=by_grid[0])
-        tiles = np.multiply.reduce(rounded, axis=2, out=by_grid[1])
-        outputs = np.where(self._is_depth, 1.0, rounded).prod(axis=2) if len(self._sharing) else tiles.copy()
+        by_grid = np.zeros((4, len(sizes), along.shape[2]))
+        whole = np.multiply.reduce(along, axis=1, out=by_grid[0])
+        tiles = np.multiply.reduce(rounded, axis=1, out=by_grid[1])
+        outputs = np.where(self._is_depth, 1.0, rounded).prod(axis=1) if len(self._sharing) else tiles.copy()
         if len(rows := self._counted.rows):
             counted = np.array([self._counted.at(scope.names) for scope in scopes])
             tiles[:, rows], outputs[:, rows] = counted.swapaxes(0, 1)
             whole[:, self._uneven] = tiles[:, self._uneven]
-        tiles[:, self._routines] = library[0]
-        share = np.divide(1.0, whole, out=whole)
-        share[:, self._routines] = library[1]
+        np.divide(1.0, whole, out=whole)
         if len(sharing := self._sharing):
-            blocks = np.minimum(tiles[:, sharing], self._most[sharing])
+            blocks = np.minimum(tiles[:, sharing], self._bounds[sharing])
             per_block = outputs[:, sharing] / blocks  # output tiles
             by_grid[2, :, sharing], by_grid[3, :, sharing] = np.ceil(per_block).T, 1 / per_block.T
+        by_grid = by_grid[..., self._shared]
+        tiles, by_grid[0, :, self._routines] = by_grid[1], library[1]
+        tiles[:, self._routines] = library[0]
         return tiles, by_grid
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from tuner.prediction.amounts import Array
 from tuner.prediction.grids import Sizes
 
 
@@ -28,9 +31,10 @@ def adjusted(time_ms: float, measured_ms: float | None, target_ms: float | None)
     return max(time_ms - (measured_ms - target_ms), time_ms / 2) if measured_ms and target_ms else time_ms
 
 
-def removed(time_ms: float, measured_ms: float | None) -> float:
-    """The time without its launch overhead `measured_ms`; unchanged if that is unknown, and never less than half."""
-    return max(time_ms - (measured_ms or 0.0), time_ms / 2)
+def removed(times: Array | float, measured_ms: float | None) -> Array:
+    """Times without their launch overhead `measured_ms`; unchanged if that is unknown, and never less than half."""
+    without: Array = np.maximum(times - (measured_ms or 0.0), times / 2)
+    return without
 
 
 def all_adjusted(

@@ -14,7 +14,7 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Indices, Mask, Trait
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import LOSS, Learnt, beside_library, doubts, expected_errors, penalties, variances
+from tuner.prediction.learnt import LOSS, Learnt, beside_library, doubts, expected_errors, uncertainty
 from tuner.prediction.nearness import Pairs, inverse, matvec, of_errors, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
@@ -194,8 +194,7 @@ class Learner:
                 alike = of_errors(alike, self._cost.has_tiles)
             nearest, shares = alike.max(axis=1, initial=0.0), alike**2
             expected = expected_errors(matvec(shares, squares), shares.sum(axis=1))
-            longer[rows, entry] = penalties(expected, nearest, is_kernel)
-            doubtful[rows, entry] = variances(expected, nearest, is_kernel)
+            longer[rows, entry], doubtful[rows, entry] = uncertainty(expected, nearest, is_kernel)
         alone = (predicted * np.exp(longer))[:, None]
         caution, of_kernels = 0.0, self._validated(alone, kept, self._is_kernel)[1]
         regret = of_kernels

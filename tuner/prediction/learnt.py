@@ -72,26 +72,20 @@ class Learnt(NamedTuple):
         return mean
 
 
-def penalties(errors: Array | float, nearest: Array | float, is_kernel: Mask | bool) -> Array:
-    """How much longer in log time kernels count where they are compared with each other. `errors` are the expected
-    ones, and `nearest` is the similarity of each entry's nearest training size, from 0 to 1."""
-    distant = FAR_PENALTY * np.maximum(FAR - nearest, 0.0) + STRANGE * np.maximum(LEAST_NEAR - nearest, 0.0)
-    lengthened: Array = is_kernel * (distant + RISK * errors * np.sqrt(_unlike(nearest)))
-    return lengthened
+def uncertainty(errors: Array | float, nearest: Array | float, is_kernel: Mask | bool) -> tuple[Array, Array]:
+    """How much longer in log time kernels count where they are compared with each other, and the variances of predicted
+    log times. `errors` are the expected ones, and `nearest` is the similarity of each entry's nearest training size,
+    from 0 to 1."""
+    far, strange = np.maximum(FAR - nearest, 0.0), np.maximum(LEAST_NEAR - nearest, 0.0)
+    unlike = np.maximum(1 - nearest**4, 0.0)  # the share of the squared error that remains: none at a training size
+    distant = FAR_PENALTY * far + STRANGE * strange
+    longer: Array = is_kernel * (distant + RISK * errors * np.sqrt(unlike))
+    deviation = FAR_DEVIATION * far + STRANGE * is_kernel * strange
+    variances: Array = errors**2 * unlike + LEAST_DEVIATION**2 + deviation**2
+    return longer, variances
 
 
-def variances(errors: Array, nearest: Array, is_kernel: Mask) -> Array:
-    """The variances of predicted log times; the arguments are those of `penalties`."""
-    strange = STRANGE * is_kernel * np.maximum(LEAST_NEAR - nearest, 0.0)
-    far = FAR_DEVIATION * np.maximum(FAR - nearest, 0.0) + strange
-    squares: Array = errors**2 * _unlike(nearest) + LEAST_DEVIATION**2 + far**2
-    return squares
-
-
-def _unlike(nearest: Array | float) -> Array:
-    """The share of the expected squared error that remains: near a training size, nearly all but at that size."""
-    share: Array = np.maximum(1 - nearest**4, 0.0)
-    return share
+UNSEEN = float(np.exp(uncertainty(PRIOR_ERROR, 0.0, True)[0]))  # factor on times of which no residual was predicted
 
 
 def doubts(caution: Array | float, own: Array, of_library: Array | float) -> Array:

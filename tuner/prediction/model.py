@@ -42,11 +42,11 @@ from tuner.prediction.learnt import (
     LENT_DEVIATION,
     LENT_DEVIATION_UNALIGNED,
     PRIOR_ERROR,
+    UNSEEN,
     beside_library,
     doubts,
     expected_errors,
-    penalties,
-    variances,
+    uncertainty,
 )
 from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
 from tuner.prediction.nearness import Nearness, of_errors, scales_of
@@ -140,6 +140,7 @@ class TimeModel:
         self._capacity = self._cost.capacity(Traits(*learnt.traits))
         scales = scales_of(self._cost.has_tiles, widths)
         self._nearness = Nearness(self._is_kernel, learnt, scales)
+        self._prior = np.exp(PRIOR_ERROR / 2 * self._is_kernel)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self.regret, self.kernels_regret = (
             None if math.isnan(each) else float(each) for each in (learnt.regret, learnt.kernels_regret)
@@ -173,7 +174,7 @@ class TimeModel:
         amounts = self._cost.amounts([tuple(sizes.values())])
         schedule = self._cost.schedule(amounts, self._capacity)
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
-        times *= np.exp(prior := PRIOR_ERROR / 2 * self._is_kernel)
+        times *= self._prior
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
@@ -182,29 +183,28 @@ class TimeModel:
         while done < len(ranked) and times[ranked[done]] < best:
             batch = ranked[done : done + BATCH]
             factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch))
-            times[batch] *= factors
-            is_kernel = self._is_kernel[batch]
-            times[batch] /= np.exp(prior[batch])
-            longer, own = penalties(errors, nearest, is_kernel), variances(errors, nearest, is_kernel)
+            corrected, is_kernel = times[batch] * factors / self._prior[batch], self._is_kernel[batch]
+            longer, own = uncertainty(errors, nearest, is_kernel)
             if done == 0 and not is_kernel.all():
-                runs = np.where(is_kernel, np.inf, times[batch]).argmin()
-                library, of_library = times[batch[runs]], own[runs]
+                runs = np.where(is_kernel, np.inf, corrected).argmin()
+                library, of_library = corrected[runs], own[runs]
                 if lent:
                     is_unaligned = amounts.unaligned[0].any()
                     of_library += (LENT_DEVIATION_UNALIGNED if is_unaligned else LENT_DEVIATION) ** 2
             if of_library is None:
-                times[batch] *= np.exp(longer)
+                corrected *= np.exp(longer)
             else:
                 doubtful = is_kernel * doubts(self._learnt.caution, own, of_library)
-                times[batch] = beside_library(times[batch], longer, doubtful, library)
-            for entry in batch[times[batch].argsort()]:
+                corrected = beside_library(corrected, longer, doubtful, library)
+            times[batch] = corrected
+            for entry in batch[corrected.argsort()].tolist():
                 if times[entry] >= best:
                     break
                 if is_valid(int(self._positions[entry])):
                     best = times[entry]
             done += BATCH
         # What was not looked at must not precede what was: callers also choose among times that are not the best.
-        times[ranked[done:]] *= np.exp(penalties(PRIOR_ERROR, 0.0, True))
+        times[ranked[done:]] *= UNSEEN
         predicted[self._positions[ranked]] = times[ranked]
         return predicted
 

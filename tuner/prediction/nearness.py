@@ -96,16 +96,14 @@ class Nearness:
     def _blocks_of(self, entry: int) -> list[Array]:
         """The pairs of an entry, [columns, pairs], in blocks that BLAS multiplies at once. A prediction needs those of
         few entries, so each is made when it is first needed."""
-        blocks = self._blocks[entry]
-        if blocks is None:
-            end, count, columns = self._ends[entry], int(self._learnt.counts[entry]), self._columns[self._kinds[entry]]
-            places = self._learnt.places(slice(end - count, end)) - self._centre.astype(np.float32)
-            places *= self._scales[entry].astype(np.float32)
-            rows = np.ones((places.shape[1] + 2, count), np.float32)
-            rows[:-2] = places.T
-            np.einsum("cp,cp->p", rows[:-2], rows[:-2], out=rows[-2])
-            most = max(1, MOST_ELEMENTS // len(columns))
-            blocks = self._blocks[entry] = [rows[columns, at : at + most] for at in range(0, count, most)]
+        end, count, columns = self._ends[entry], int(self._learnt.counts[entry]), self._columns[self._kinds[entry]]
+        places = self._learnt.places(slice(end - count, end)) - self._centre.astype(np.float32)
+        places *= self._scales[entry].astype(np.float32)
+        rows = np.ones((places.shape[1] + 2, count), np.float32)
+        rows[:-2] = places.T
+        np.einsum("cp,cp->p", rows[:-2], rows[:-2], out=rows[-2])
+        most = max(1, MOST_ELEMENTS // len(columns))
+        blocks = self._blocks[entry] = [rows[columns, at : at + most] for at in range(0, count, most)]
         return blocks
 
     def near(self, entries: Indices, size: Features) -> Array:
@@ -123,11 +121,11 @@ class Nearness:
         queries[:, :columns], queries[:, -1] = -2 * place, np.vecdot(place, place)
         by_kind = [queries[:, columns] for columns in self._columns]
         near, end = np.empty(self._learnt.counts[entries].sum(), np.float32), 0
-        for entry, *both in zip(entries.tolist(), *by_kind, strict=True):
-            query = both[self._kinds[entry]]
-            for block in self._blocks_of(entry):
+        for row, entry in enumerate(entries.tolist()):
+            query = by_kind[self._kinds[entry]][row]
+            for block in self._blocks[entry] or self._blocks_of(entry):
                 start, end = end, end + block.shape[1]
-                np.dot(query, block, out=near[start:end])
+                query.dot(block, near[start:end])  # np.dot takes longer
         np.maximum(near, 0.0, out=near)
         np.sqrt(near, out=near)
         np.negative(near, out=near)

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tuner.devices.cuda.blas import gemm
@@ -57,6 +57,8 @@ class Described:
         """Raises ValueError if cuBLASLt cannot describe the product."""
         cublas_lt: Any = shared_library("cublasLt")
         self._lt, self._handle = cublas_lt, handle
+        self._made: list[tuple[Callable[[ctypes.c_void_p], int], ctypes.c_void_p]] = []
+        weakref.finalize(self, _destroy, self._made).atexit = False  # at exit, the library may already be gone
         is_double = product.dtypes[2] == "float64"
         self.kind: Any = ctypes.c_double if is_double else ctypes.c_float
         sums = SUMMED_64F if is_double else SUMMED_32F
@@ -126,14 +128,18 @@ class Described:
         made = ctypes.c_void_p()
         if getattr(self._lt, f"cublasLt{what}Create")(ctypes.byref(made), *about):
             raise ValueError(f"cuBLASLt makes no {what} of {about}")
-        # Not at exit, when the library may already be gone.
-        weakref.finalize(self, getattr(self._lt, f"cublasLt{what}Destroy"), made).atexit = False
+        self._made.append((getattr(self._lt, f"cublasLt{what}Destroy"), made))
         return made
 
     def _set(self, what: str, made: ctypes.c_void_p, attribute: int, value: Any) -> None:
         change = getattr(self._lt, f"cublasLt{what}SetAttribute")
         if change(made, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))):
             raise ValueError(f"cuBLASLt does not take {value} as attribute {attribute} of a {what}")
+
+
+def _destroy(made: Iterable[tuple[Callable[[ctypes.c_void_p], int], ctypes.c_void_p]]) -> None:
+    for destroy, each in made:
+        destroy(each)
 
 
 class ChosenAlgorithm(Described):
