@@ -75,6 +75,7 @@ def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, 
     assert "add.yaml: 6 open questions" in tune("validate", tmp_path / "spaces" / "add.yaml").err
     assert "parameters:  # ? pad: neither add.cl nor an expression uses it" in text
     assert "# ? problem_size is <lambda>" in text
+    assert "blocks_x" not in text, "which would be a macro that nothing reads"
     assert "# ? small() of script.py:9 judges outputs" in text
 
 

@@ -71,12 +71,12 @@ def space(
     grid = geometry.grid(call)
     operation = _operation(grid.sizes, arguments, answers, derive, atol, frozenset(poisoned), folder)
     has_grid = call.language != "c"
-    computed = grid.computed if has_grid else {}
     options, include = compiler_options.of(call)
     first = *compiler_options.added(call), *compiler_options.of_library(call)
     returns_time = call.language == "c" and _returns_float(call)
     if not functions:
         grid = replace(grid, blocks=["1" if each in grid.computed else each for each in grid.blocks], computed={})
+    computed = grid.computed if has_grid else {}
     made = PythonSpace(
         title=f"{call.kernel_name} of a script of Kernel Tuner",
         name=name,

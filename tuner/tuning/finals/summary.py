@@ -223,7 +223,7 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
     if record.accepted_mutants:
         yield (
             f"the tolerance would also accept {', '.join(record.accepted_mutants)}: so this precision of the best is "
-            "not verified; write a smaller `tolerance:`, by the longest chain of additions"
+            "not verified; write a smaller `tolerance:`, by the longest chain of additions, or in a script a `verify=`"
         )
     if record.spread > NOISE:
         yield (
