@@ -74,6 +74,16 @@ def _cupy_histogram(cupy: Any, a: SimpleNamespace) -> Call:
     return lambda: cupy.histogram(a.x, bins=edges)[0]
 
 
+def _added_to_counts(maker: Maker) -> Maker:
+    """The counts that a library finds, added to those that the output holds before."""
+
+    def make(library: Any, a: SimpleNamespace) -> Call:
+        count = maker(library, a)
+        return lambda: a.counts + count()
+
+    return make
+
+
 def _torch_gelu_fused(torch: Any, a: SimpleNamespace) -> Call:
     return lambda: torch._addmm_activation(a.bias, a.X, a.W, use_gelu=True)
 
@@ -139,7 +149,7 @@ PEERS: Mapping[str, Mapping[str, Maker]] = {
     "scan": _SCAN,
     "scan_lookback": _SCAN,
     "scan_bulk": _SCAN,
-    "histogram": _HISTOGRAM,
+    "histogram": {name: _added_to_counts(maker) for name, maker in _HISTOGRAM.items()},
     "histogram_parts": _HISTOGRAM,
     "stencil3d": {"torch conv3d (cuDNN)": _torch_stencil, "cupyx correlate": _cupy_stencil},
     "convolution": _CONVOLUTION,
