@@ -43,6 +43,7 @@ from tuner.measure.timing.energy import EnergyMeter
 from tuner.measure.timing.race import Race
 from tuner.measure.verify import mutants, other_options
 from tuner.measure.verify.bits import RunBits
+from tuner.measure.verify.compared_outputs import diverges
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space.answers.cache import ReferenceCache
@@ -316,8 +317,8 @@ class Bench:
         except WrongResult as error:
             words = [f"{name}={value:.16g}" for name, value in other.scope.options.items()]
             words += [f"the inputs of {other.op.also}"] if other.op.also is not None else []
-            diverges = mutants.diverges(self.workbench.op, self.workbench.inputs, other.inputs)
-            hint = "".join(f"; {each}" for each in other_options.hints(other.op, self.scope, other.scope, diverges))
+            is_divergent = diverges(self.workbench.op, self.workbench.inputs, other.inputs)
+            hint = "".join(f"; {each}" for each in other_options.hints(other.op, self.scope, other.scope, is_divergent))
             raise WrongResult(f"with {', '.join(words)}: {error}{hint}", error.reason) from None
         finally:
             other.release()

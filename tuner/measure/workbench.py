@@ -16,9 +16,10 @@ from tuner.measure.answers.poison import NAN
 from tuner.measure.images import Images
 from tuner.measure.problem_arrays import ProblemArrays
 from tuner.measure.timing.clock import MOST_ENQUEUED, RunConditions
-from tuner.measure.verify import mutants, other_options, strided
+from tuner.measure.verify import other_options, strided
 from tuner.measure.verify.array_guards import SMALL, ArrayGuards
 from tuner.measure.verify.bits import RunBits
+from tuner.measure.verify.compared_outputs import diverges
 from tuner.measure.verify.comparison import Verdict
 from tuner.measure.verify.judge import Judge
 from tuner.measure.verify.own_arrays import OwnArrays
@@ -100,7 +101,7 @@ class Workbench(ProblemArrays, RunConditions):
         for options in (seen, {**nearer, **seen}):  # sight may have taken too long to see at which answers diverge
             other = self._with_options(options)
             # The answers of `also:` may have NaN on purpose, whatever the options are.
-            if other is None or self.op.also is not None or not mutants.diverges(self.op, self.inputs, other.inputs):
+            if other is None or self.op.also is not None or not diverges(self.op, self.inputs, other.inputs):
                 return other
             del other  # before another one takes memory
         return None

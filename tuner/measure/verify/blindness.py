@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import SpaceError, TunerError
-from tuner.measure.verify import formula_parts, input_sets, mutants, other_options
-from tuner.measure.verify.mutants import Mutant, judged
+from tuner.measure.verify import compared_outputs, formula_parts, input_sets, other_options
+from tuner.measure.verify.judgement import Mutant, judged
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import nominal
@@ -124,7 +124,7 @@ class _Examination:
         self._deadline = time.perf_counter() + MOST_SECONDS
 
     def sight(self) -> Sight:
-        self._sight.sentences += mutants.mostly_strange(self._op, self._inputs)
+        self._sight.sentences += compared_outputs.mostly_strange(self._op, self._inputs)
         form = self._op.reference
         formulas = form.outputs if isinstance(form, ExpressionReference) else {}
         named = frozenset[str]().union(*(formula.names for formula in formulas.values()))
@@ -276,9 +276,9 @@ class _Examination:
         answers, _ = (referee or self._referee).answers(scope, all_contents, OTHER_SEED + self._answers)
         is_shown, changed = False, replace(inputs, answers=answers)
         with np.errstate(all="ignore"):
-            if scope.options != self._scope.options and mutants.diverges(self._op, self._inputs, changed):
+            if scope.options != self._scope.options and compared_outputs.diverges(self._op, self._inputs, changed):
                 raise _Diverges
-            for output in mutants.outputs(self._op, inputs):
+            for output in compared_outputs.of(self._op, inputs):
                 other = Mutant("other", replace(output, answer=answers[output.name]).right)
                 wide = output.bound.widened(self._wide.get(output.name, output.bound))
                 is_shown = is_shown or judged(replace(output, bound=wide.scaled(margin)), other).is_rejected

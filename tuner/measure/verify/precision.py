@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.errors import DeviceError, SpaceError
-from tuner.measure.verify.mutants import Judgement, Mutant, Output, accepted, judged, outputs
+from tuner.measure.verify import compared_outputs
+from tuner.measure.verify.judgement import Judgement, Mutant, judged
+from tuner.measure.verify.mutants import accepted
 from tuner.space.values.forms import PythonReference
 from tuner.space.values.rounded import Rounded, narrower, rounded
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.measure.answers.referee import Referee
+    from tuner.measure.verify.compared_outputs import Output
     from tuner.measure.verify.input_sets import InputSet
     from tuner.space.computation import Operation
     from tuner.space.scope import Scope
@@ -64,7 +67,7 @@ def check(referee: Referee, scope: Scope, inputs: InputSet) -> PrecisionVerdict:
 def _check(referee: Referee, scope: Scope, inputs: InputSet) -> PrecisionVerdict:
     op, verdict = referee.space.operation, PrecisionVerdict()
     with np.errstate(all="ignore"):
-        for output in outputs(op, inputs):
+        for output in compared_outputs.of(op, inputs):
             if output.name not in inputs.outputs or not (steps := narrower(output.dtype)):
                 continue
             for name, digits in steps:
@@ -77,7 +80,7 @@ def _check(referee: Referee, scope: Scope, inputs: InputSet) -> PrecisionVerdict
 def _check_inputs(referee: Referee, scope: Scope, inputs: InputSet, verdict: PrecisionVerdict) -> None:
     """Add to the verdict what comes of rounded inputs."""
     op = referee.space.operation
-    pending = list(outputs(op, inputs))
+    pending = list(compared_outputs.of(op, inputs))
     for step, (name, digits, contents) in enumerate(rounded_inputs(op, inputs)):
         if not (tried := [output for output in pending if _shows(output, digits)]):
             continue
@@ -126,7 +129,7 @@ def rounded_inputs(op: Operation, inputs: InputSet) -> Iterator[tuple[str, int, 
         chosen = {name: precisions[min(step, len(precisions) - 1)] for name, precisions in steps.items()}
         names = " and ".join(dict.fromkeys(precision.name for precision in chosen.values()))
         digits = min(precision.digits for precision in chosen.values())
-        if any(_shows(output, digits) for output in outputs(op, inputs)):
+        if any(_shows(output, digits) for output in compared_outputs.of(op, inputs)):
             rounded_ones = {name: Rounded(contents[name], each.digits) for name, each in chosen.items()}
             yield names, digits, {**contents, **rounded_ones}
 
