@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.devices.cuda.blas import gemm
@@ -50,24 +50,58 @@ def handle_of(context: int) -> ctypes.c_void_p | None:
     return handle
 
 
+class _Made:
+    """What cuBLASLt makes, and destroys when this object dies: a description, a layout or a preference."""
+
+    def __init__(self, cublas_lt: Any, what: str, *about: Any) -> None:
+        """Raises ValueError if cuBLASLt does not make it."""
+        self._lt, self._what, self.handle = cublas_lt, what, ctypes.c_void_p()
+        if getattr(cublas_lt, f"cublasLt{what}Create")(ctypes.byref(self.handle), *about):
+            raise ValueError(f"cuBLASLt makes no {what} of {about}")
+
+    def set(self, attribute: int, value: Any) -> None:
+        """Set an attribute. Raises ValueError if cuBLASLt does not take the value."""
+        change = getattr(self._lt, f"cublasLt{self._what}SetAttribute")
+        if change(self.handle, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))):
+            raise ValueError(f"cuBLASLt does not take {value} as attribute {attribute} of a {self._what}")
+
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.handle and not is_exiting():  # at exit, the library may already be gone
+            getattr(self._lt, f"cublasLt{self._what}Destroy")(self.handle)
+
+
+@functools.cache
+def _description(cublas_lt: Any, is_double: bool, left: bool, right: bool) -> _Made:
+    """Products in float64 or float32, whose operands are transposed or not. All of a kind share one."""
+    sums, scale = (SUMMED_64F, TYPES["float64"]) if is_double else (SUMMED_32F, TYPES["float32"])
+    made = _Made(cublas_lt, "MatmulDesc", ctypes.c_int(sums), ctypes.c_int(scale))
+    for attribute, is_transposed in ((_TRANSPOSE_LEFT, left), (_TRANSPOSE_RIGHT, right)):
+        if is_transposed:
+            made.set(attribute, ctypes.c_int32(_TRANSPOSED))
+    return made
+
+
+def _preference(cublas_lt: Any, c: str) -> _Made:
+    """What algorithms may use for results of this dtype."""
+    made = _Made(cublas_lt, "MatmulPreference")
+    made.set(_WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
+    made.set(_SCHEMES, ctypes.c_uint32(gemm.schemes(c)))
+    return made
+
+
+_shared_preference = functools.cache(_preference)
+
+
 class Described:
     """A product as cuBLASLt describes it."""
 
     def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p) -> None:
         """Raises ValueError if cuBLASLt cannot describe the product."""
-        cublas_lt: Any = shared_library("cublasLt")
-        self._lt, self._handle = cublas_lt, handle
-        self._made: list[tuple[Callable[[ctypes.c_void_p], int], ctypes.c_void_p]] = []
-        weakref.finalize(self, _destroy, self._made).atexit = False  # at exit, the library may already be gone
-        is_double = product.dtypes[2] == "float64"
+        self._lt: Any = shared_library("cublasLt")
+        self._handle, is_double = handle, product.dtypes[2] == "float64"
         self.kind: Any = ctypes.c_double if is_double else ctypes.c_float
-        sums = SUMMED_64F if is_double else SUMMED_32F
-        scale = TYPES["float64" if is_double else "float32"]
-        self._description = self._new("MatmulDesc", ctypes.c_int(sums), ctypes.c_int(scale))
         # cuBLASLt is column-major: the row-major C = A B is its C' = B' A'.
-        for attribute, matrices in ((_TRANSPOSE_LEFT, product.B), (_TRANSPOSE_RIGHT, product.A)):
-            if matrices.is_transposed:
-                self._set("MatmulDesc", self._description, attribute, ctypes.c_int32(_TRANSPOSED))
+        self._description = _description(self._lt, is_double, product.B.is_transposed, product.A.is_transposed)
         a, b, c = (TYPES[dtype] for dtype in product.dtypes)
         M, N, K, batch = product.M, product.N, product.K, product.batch
         self._layouts = (
@@ -75,9 +109,7 @@ class Described:
             self._layout(a, K, M, product.A, batch),
             self._layout(c, N, M, product.C, batch),
         )
-        self._preference = self._new("MatmulPreference")
-        self._set("MatmulPreference", self._preference, _WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
-        self._set("MatmulPreference", self._preference, _SCHEMES, ctypes.c_uint32(gemm.schemes(product.dtypes[2])))
+        self._preference = _shared_preference(self._lt, product.dtypes[2])
 
     def asked(self) -> Offer | None:
         """The algorithm that is named first, by what is preferred; None if there is none."""
@@ -86,9 +118,9 @@ class Described:
     def offers(self, most: int) -> list[Offer]:
         """At most so many algorithms that can run, in the order in which they are named."""
         offers, count = (Offer * most)(), ctypes.c_int()
-        left, right, result = self._layouts
+        left, right, result = (layout.handle for layout in self._layouts)
         status = self._lt.cublasLtMatmulAlgoGetHeuristic(
-            self._handle, self._description, left, right, result, result, self._preference, most, offers,
+            self._handle, self._description.handle, left, right, result, result, self._preference.handle, most, offers,
             ctypes.byref(count),
         )  # fmt: skip
         return [] if status else [offer for offer in offers[: count.value] if not offer.state]
@@ -99,11 +131,11 @@ class Described:
         pointer, nbytes = ctypes.c_void_p.from_param, WORKSPACE if offer.workspace else 0
         c, a, b, workspace = arrays
         alpha, beta = factors
-        left, right, result = map(pointer, (layout.value for layout in self._layouts))
+        left, right, result = map(pointer, (layout.handle.value for layout in self._layouts))
         return functools.partial(
-            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
-            a, right, beta, c, result, c, result, ctypes.byref(offer), workspace, ctypes.c_size_t.from_param(nbytes),
-            stream,
+            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.handle.value), alpha, b,
+            left, a, right, beta, c, result, c, result, ctypes.byref(offer), workspace,
+            ctypes.c_size_t.from_param(nbytes), stream,
         )  # fmt: skip
 
     def number(self, offer: Offer, attribute: int) -> int:
@@ -115,31 +147,14 @@ class Described:
             raise ValueError(f"an algorithm of cuBLASLt has no attribute {attribute}")
         return value.value
 
-    def _layout(self, kind: int, rows: int, columns: int, matrices: Matrices, batch: int) -> ctypes.c_void_p:
+    def _layout(self, kind: int, rows: int, columns: int, matrices: Matrices, batch: int) -> _Made:
         extents = (columns, rows) if matrices.is_transposed else (rows, columns)
         numbers = (*map(ctypes.c_uint64, extents), ctypes.c_int64(matrices.leading))
-        layout = self._new("MatrixLayout", ctypes.c_int(kind), *numbers)
+        layout = _Made(self._lt, "MatrixLayout", ctypes.c_int(kind), *numbers)
         # The stride is set for a single matrix, too: the choice may depend on its alignment.
-        self._set("MatrixLayout", layout, _BATCH, ctypes.c_int32(batch))
-        self._set("MatrixLayout", layout, _STRIDE, ctypes.c_int64(matrices.stride))
+        layout.set(_BATCH, ctypes.c_int32(batch))
+        layout.set(_STRIDE, ctypes.c_int64(matrices.stride))
         return layout
-
-    def _new(self, what: str, *about: Any) -> ctypes.c_void_p:
-        made = ctypes.c_void_p()
-        if getattr(self._lt, f"cublasLt{what}Create")(ctypes.byref(made), *about):
-            raise ValueError(f"cuBLASLt makes no {what} of {about}")
-        self._made.append((getattr(self._lt, f"cublasLt{what}Destroy"), made))
-        return made
-
-    def _set(self, what: str, made: ctypes.c_void_p, attribute: int, value: Any) -> None:
-        change = getattr(self._lt, f"cublasLt{what}SetAttribute")
-        if change(made, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))):
-            raise ValueError(f"cuBLASLt does not take {value} as attribute {attribute} of a {what}")
-
-
-def _destroy(made: Iterable[tuple[Callable[[ctypes.c_void_p], int], ctypes.c_void_p]]) -> None:
-    for destroy, each in made:
-        destroy(each)
 
 
 class ChosenAlgorithm(Described):
@@ -149,7 +164,7 @@ class ChosenAlgorithm(Described):
     def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p, number: int = 0) -> None:
         """Raises ValueError if cuBLASLt cannot describe the product."""
         super().__init__(product, handle)
-        self._number = number
+        self._preference, self._number = _preference(self._lt, product.dtypes[2]), number
         self._offers: dict[tuple[int, ...], Offer | None] = {}
         self._asking = threading.Lock()  # the preference is of one question at a time
 
@@ -183,7 +198,7 @@ class ChosenAlgorithm(Described):
 
     def _offers_of(self, alignments: tuple[int, ...], most: int) -> list[Offer]:
         for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
-            self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
+            self._preference.set(attribute, ctypes.c_uint32(alignment))
         return self.offers(most)
 
 
