@@ -179,6 +179,26 @@ def test_without_a_model_that_can_be_read_none_is_trained_while_a_caller_waits(
     assert of.is_outdated
 
 
+def test_a_model_that_an_earlier_version_trained_on_this_machine_is_trained_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(ROOT / "results/sgemm3x", tmp_path / "shipped/sgemm3x", ignore=shutil.ignore_patterns("*.model"))
+    shipped = paths.shipped
+    monkeypatch.setattr(paths, "shipped", lambda name: tmp_path / "shipped" if name == "results" else shipped(name))
+    now, before = (f"tuner model {version} ".encode() for version in (trained.VERSION, trained.VERSION - 1))
+    without = first(table("sgemm3x"), 1999)
+    path = table("sgemm3x")._own.path
+    data = (ROOT / "results/sgemm3x/NVIDIA_H200.model").read_bytes()
+    model_files.write_cached(path, data.replace(now, before, 1))
+    of = table("sgemm3x")
+    assert [*model_files.candidates(of._queries, of.device.units)] == []
+    assert first(of, 1999) == without
+    of.train()
+    assert len([*model_files.candidates(of._queries, of.device.units)]) == 1
+    assert (paths.read_checked(path) or b"").startswith(now)
+
+
 @pytest.mark.parametrize("shape", [(777, 5120, 4096), (17, 3001, 5001), (35, 407, 253)])
 def test_where_no_kernel_was_measured_near_a_size_the_library_is_the_first(
     shape: tuple[int, int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.prediction.grid_table import GridTable
     from tuner.prediction.grids import Sizes
 
-FORMAT, VERSION = "tuner model", 4
+FORMAT, VERSION = "tuner model", 5
 # The levels to which a file rounds features and weights, over the range of their column. The weights of many sizes are
 # added up: with 4,095 levels, the library's predicted times were up to 2 % shorter.
 LEVELS = {"own": 4095, "weights": 65535}
