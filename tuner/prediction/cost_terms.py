@@ -161,7 +161,7 @@ class CostTerms:
             rows.append([*self._problem(scope), *unaligned_rows, *shared])
         numbers, lengths = np.array(rows, float), len(self._row_lengths)
         problem, first_shared = numbers[:, :PROBLEM].T[..., None], PROBLEM + 2 * lengths
-        unaligned = numbers[:, PROBLEM:first_shared].reshape(-1, 1, 2, lengths).transpose(2, 0, 1, 3)
+        unaligned = numbers[:, PROBLEM:first_shared].reshape(len(rows), 1, 2, lengths).transpose(2, 0, 1, 3)
         return Amounts(tiles, counts[2], self._means(by_grid), problem, unaligned, numbers[:, first_shared:])
 
     def own(self, amounts: Amounts, rows: Indices) -> Amounts:
