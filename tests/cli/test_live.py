@@ -131,16 +131,19 @@ def test_a_search_without_new_results_says_so_and_estimates_no_time_left(
         listener.measured(trial, number, trials[0])
     lines: list[str] = []
 
-    def is_told() -> bool:
+    def is_told(text: str) -> bool:
         lines.extend(capsys.readouterr().err.splitlines())
-        return any("no result for" in line for line in lines)
+        return any(text in line for line in lines)
 
-    wait_until(is_told)
+    wait_until(lambda: is_told("no result for"))
     rest = [Trial({"openmp": 1, "number": number}, Outcome(times=(2.0,))) for number in range(3)]
     for number, trial in enumerate([*rest, rest[-1]], start=7):  # the last one twice, as if it was doubtful
         listener.measured(trial, min(number, 9), trials[0])
+    listener.begun("testing the reference")
+    wait_until(lambda: is_told("testing the reference"))
     listener.close()
-    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()].count("9/9") == 1
+    assert [line.split()[0] for line in lines].count("9/9") == 1
+    assert "testing the reference" in lines, "a line of its own, and not of the start"
     line = next(line for line in lines if "no result for" in line)
     assert line.startswith("6/9  best 2 ms")
     assert line.endswith("no result for 0 s")

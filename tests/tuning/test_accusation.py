@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+import tuner
 from helpers.operations import array, written
 from helpers.processes import Done, Tune
 from tuner import paths
+from tuner.tuning.progress import Quiet
 
 C = """
 void f(float *y, const float *x, int n) {
@@ -35,6 +37,17 @@ KERNEL void naive(GLOBAL float *y, GLOBAL const float *x, int n) {
 """
 ROUNDED = "* (1 + 1e-7f * a)"  # so that no two configurations have the same bits
 DEVICES = {"c": "host", "opencl": "opencl", "cuda": "cuda"}
+
+
+class Steps(Quiet):
+    """What a run tells of its steps, and its messages."""
+
+    def __init__(self) -> None:
+        self.steps, self.notes = list[str](), list[str]()
+        super().__init__(self.notes.append)
+
+    def begun(self, step: str) -> None:
+        self.steps.append(step)
 
 
 def space(folder: Path, more: str, reference: Any = None, language: str = "c", **keys: Any) -> Path:
@@ -124,18 +137,21 @@ def test_wrong_configurations_accuse_no_reference(what: str, tune: Tune, tmp_pat
 
 @pytest.mark.slow
 def test_the_larger_of_two_camps_accuses_only_if_another_set_agrees(tune: Tune, tmp_path: Path) -> None:
-    fault = "if (a == 1) y[7] += 1; if (a == 6) y[7] += 2;"
-    done = tuned(tune, space(tmp_path, fault))
+    knobs: dict[str, Any] = {"parameters": {"a": [1, 2, 3], "k": [1, 2, 3]}, "restrictions": ["k > 1 or a == 1"]}
+    done = tuned(tune, space(tmp_path, "y[7] += k == 3 ? a : -k;", {"config": {"a": 1, "k": 1}}, **knobs))
     assert done.status == 1, done.err
-    assert "5 configurations disagree with the configuration a=1, and 4 of them agree" in done.err
+    assert "6 configurations disagree with the configuration a=1 k=1, and 3 of them agree" in done.err
+    assert "have k=2, and no others do: if k changes what is computed" in done.err
     fixed = tmp_path / "fixed"
     fixed.mkdir()
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"], fill="arange")]
     keys: dict[str, Any] = {"parameters": {"a": [1, 2, 3, 4, 5, 6]}, "tolerance": 1e-3}
-    code = C.replace("MORE", fault).replace("SMALL", "")
-    done = tuned(tune, written(fixed, code, arguments, {"config": {"a": 1}}, **keys))
-    assert done.status == 0, done.err
-    assert "doubtful" not in done.err
+    code = C.replace("MORE", "if (a == 1) y[7] += 1; if (a == 6) y[7] += 2;").replace("SMALL", "")
+    listener = Steps()
+    file = written(fixed, code, arguments, {"config": {"a": 1}}, **keys)
+    assert tuner.tune(str(file), 1000, progress=listener).best == {"a": 1}
+    assert "testing the reference: comparing 5 configurations that disagree with it" in listener.steps
+    assert "doubtful" not in "".join(listener.notes)
 
 
 @pytest.mark.slow

@@ -35,8 +35,7 @@ from tuner.tuning.recordings.recording import Entry
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 if TYPE_CHECKING:
-    from tuner.tuning.crew.crew import Crew
-    from tuner.tuning.ledger.ledger import Ledger
+    pass
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def tune_with(
     space = checked.task.space
     with explored(crews, checked, progress, None if configs is None else [*configs, *others]) as search:
         crew, ledger = search.crew, search.ledger
-        selection, accused = _judged(crew, ledger, lambda: _selected(search, request, progress, configs))
+        selection, accused = _judged(search, progress, lambda: _selected(search, request, progress, configs))
         ledger.note_accusation(accused or "")
         accusers = accusation.dissenters(crew.lead, ledger) if accused is not None else []
     if search.preference.same_bits is not None and not selection.finalists and accused is None:
@@ -228,19 +227,23 @@ def _keep_log(space: Space, record: Record, trials: Sequence[Trial], results: Pa
         progress.noted(f"the log of the search is not kept: {error}")
 
 
-def _judged(crew: Crew, ledger: Ledger, selected: Callable[[], Selection]) -> tuple[Selection, str | None]:
+def _judged(search: Exploration, progress: Progress, selected: Callable[[], Selection]) -> tuple[Selection, str | None]:
     """The selection, or an empty one and the reason if the reference is doubtful.
 
     Configurations may disagree with the reference only on the inputs or with the options of the finals.
     """
+    crew, ledger = search.crew, search.ledger
+
+    def accused() -> str | None:
+        return accusation.of(crew.lead, ledger, crew.detour, progress.begun)
+
     before = accusation.dissenters(crew.lead, ledger)
-    accused = accusation.of(crew.lead, ledger, crew.detour)
-    if accused is not None:
-        return Selection([], Finals()), accused
+    if (reason := accused()) is not None:
+        return Selection([], Finals()), reason
     selection = selected()
     if len(accusation.dissenters(crew.lead, ledger)) > len(before):
-        accused = accusation.of(crew.lead, ledger, crew.detour)
-    return (selection if accused is None else Selection([], Finals())), accused
+        reason = accused()
+    return (selection if reason is None else Selection([], Finals())), reason
 
 
 def _dead_parameters(space: Space, scope: Scope, device: DeviceInfo, trials: Sequence[Trial]) -> list[str]:

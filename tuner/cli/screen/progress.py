@@ -56,10 +56,13 @@ class TuningProgress:
         self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
         self._ticker.start()
 
-    def begun(self, step: str, prefix: str = STARTING) -> None:
-        """Show a step outside the search, such as opening the device."""
+    def begun(self, step: str, prefix: str | None = None) -> None:
+        """Show a step outside the search, such as opening the device. By default, only what precedes the first search
+        has a prefix."""
         with self._lock:
-            self._step, self._step_began, self._prefix = step, time.monotonic(), prefix
+            self._end_search()
+            self._prefix = prefix if prefix is not None else STARTING if self._status is None else ""
+            self._step, self._step_began = step, time.monotonic()
             self._frame()
 
     def started(self, start: SearchStart) -> None:
@@ -120,9 +123,8 @@ class TuningProgress:
 
     def finals(self, count: int) -> None:
         with self._lock:
-            status, self._step = self._status, None
-            if self.screen.is_live and status is not None:
-                self.screen.say(status.summary(time.monotonic() - self._step_began))
+            self._end_search()
+            self._step = None
             if count:
                 self._step = self._printed_step = f"measuring the best {count} again, interleaved"
                 self._prefix = ""
@@ -130,6 +132,11 @@ class TuningProgress:
                     self.noted(self._step)
                 self._step_began = time.monotonic()
             self._frame()
+
+    def _end_search(self) -> None:
+        """Leave the summary of the search on a terminal, if the search is what the block shows."""
+        if self.screen.is_live and self._status is not None and self._step is None:
+            self.screen.say(self._status.summary(time.monotonic() - self._step_began))
 
     def close(self) -> None:
         """Remove the block and stop the display."""

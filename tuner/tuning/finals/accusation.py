@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 Detour = Callable[["Task"], contextlib.AbstractContextManager[None]]  # a block in which the worker has another task
 DISAGREE = frozenset({"wrong result", "not a number", "wrong in a later run"})  # failures of a comparison
 SAMPLE = 20  # configurations that are compared with each other
+TIMED = 2  # timed runs of each, which are compared, too; their times count for nothing
 MOST_CAMPS = 4
 
 
@@ -40,8 +41,8 @@ def dissenters(worker: Supervisor, ledger: Ledger) -> list[Config]:
     return [config for config in wrong if space.valid(config, scope)]
 
 
-def of(worker: Supervisor, ledger: Ledger, detour: Detour) -> str | None:
-    """Why the reference of the worker's task is doubtful; None if it is not.
+def of(worker: Supervisor, ledger: Ledger, detour: Detour, begun: Callable[[str], None]) -> str | None:
+    """Why the reference of the worker's task is doubtful; None if it is not. `begun` is told if it must be tested.
 
     It is doubtful if the configurations that disagree with it agree with each other, and are more than those that agree
     with it, to which the reference itself belongs. If they form several camps, only the largest accuses it, and only
@@ -56,6 +57,7 @@ def of(worker: Supervisor, ledger: Ledger, detour: Detour) -> str | None:
     if len(against) <= count or not isinstance(reference, KernelReference | ConfigReference):
         return None
     sample = [against[i * len(against) // min(SAMPLE, len(against))] for i in range(min(SAMPLE, len(against)))]
+    begun(f"testing the reference: comparing {len(sample)} configurations that disagree with it")
     camp = _largest(worker, sample, detour)
     if len(camp) < 2 or len(camp) * len(against) <= count * len(sample):
         return None
@@ -67,10 +69,30 @@ def of(worker: Supervisor, ledger: Ledger, detour: Detour) -> str | None:
         else f"the configuration {config_text(reference.config)}"
     )
     compared = "" if len(sample) == len(against) else f" ({len(sample)} were compared)"
+    also = f"{len(supporters)} other{' agrees' if len(supporters) == 1 else 's agree'}"
+    others = [*(trial.config for trial in ledger.best), *(config for config in sample if config not in camp)]
+    if isinstance(reference, ConfigReference):
+        others.append({**reference.config})
     return (
         f"the reference is doubtful: {len(against)} configurations disagree with {name}{compared}, and {len(camp)} "
-        f"of them agree with each other, such as {config_text(camp[0])} and {config_text(camp[1])}; {len(supporters)} "
-        "others agree with it; nothing is stored; correct the kernel, or write another `reference:`"
+        f"of them agree with each other, such as {config_text(camp[0])} and {config_text(camp[1])}; {also} with it; "
+        f"nothing is stored; correct the kernel, or write another `reference:`{_of_values(camp, others)}"
+    )
+
+
+def _of_values(camp: Sequence[Config], others: Sequence[Config]) -> str:
+    """The end of the message if a camp alone has a value of a parameter, which may change what is computed."""
+    first, *rest = camp
+    own = {
+        name: value
+        for name, value in first.items()
+        if all(each[name] == value for each in rest) and all(each.get(name) != value for each in others)
+    }
+    if not own:
+        return ""
+    return (
+        f"; those that agree with each other have {config_text(own)}, and no others do: if {' or '.join(own)} changes "
+        "what is computed, as a number of rounds does, give it the value of the reference alone"
     )
 
 
@@ -89,7 +111,8 @@ def _agreeing(worker: Supervisor, config: Config, others: Sequence[Config], deto
     """Those of `others` whose outputs agree with those of `config`, which is the reference meanwhile."""
     task = worker.task
     operation = replace(task.space.operation, reference=ConfigReference(config))
-    with detour(replace(task, space=replace(task.space, operation=operation))):
+    method = replace(task.method, repeats=TIMED, objectives=("time",), observers="")
+    with detour(replace(task, space=replace(task.space, operation=operation), method=method)):
         found = [other for other in others if _agrees(worker, other)]
         return [other for other in found if _agrees(worker, other, is_final=True)]
 
