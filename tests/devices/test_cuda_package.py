@@ -94,7 +94,7 @@ def test_without_any_package_there_is_no_gpu_and_a_message_says_why(tmp_path: Pa
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda", broken=("pycuda", "cuda"))
     assert (done.status, len(done.err.splitlines())) == (2, 1)
     assert "device 'cuda': neither PyCUDA nor cuda-bindings can be imported (libcurand.so.10 is not here; " in done.err
-    assert done.err.endswith("pip install cuda-bindings\n")
+    assert done.err.endswith("; pip install -e '.[cuda]' in the checkout, or pip install cuda-bindings\n")
 
 
 @pytest.mark.slow

@@ -12,10 +12,11 @@ import pytest
 import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune, run
+from tuner import devices
 from tuner.catalog import catalog
-from tuner.devices import Device
+from tuner.devices import Device, backend
 from tuner.devices.base import GUARD
-from tuner.errors import LaunchError
+from tuner.errors import DeviceError, LaunchError
 from tuner.space import parsing
 from tuner.space.instance import Instance
 from tuner.space.scope import Scope
@@ -39,6 +40,13 @@ for config in configs:
 for final in bench.finals(configs, 0.05).candidates:
     print(final.failure)
 """
+
+
+def test_without_its_package_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_is_module", lambda name: False)
+    remedy = r"pyopencl is not installed; pip install -e '.\[opencl\]' in the checkout, or pip install pyopencl$"
+    with pytest.raises(DeviceError, match=remedy):
+        devices.open_device("opencl")
 
 
 @pytest.mark.slow

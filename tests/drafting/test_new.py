@@ -274,6 +274,7 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.cu", "__global__ void NAME(add)(float *y) {}", [], "made by a macro, NAME(add): write the name itself"),
         ("nowhere/f.cu", None, [], "cannot be read: No such file or directory; name a kernel file"),
         ("f.cu", ADD["cuda"][1], ["--output", "there.yaml"], "there.yaml: already exists"),
+        ("f.cu", RICH, ["--entry", "ns::conv", "--output", "there.yaml"], "file with --output, such as conv.yaml"),
         ("f.cu", ADD["cuda"][1], ["--output", "nowhere/f.yaml"], "cannot be written: No such file or directory"),
     ],
 )

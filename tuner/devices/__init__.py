@@ -80,7 +80,7 @@ def open_device(name: str) -> Device:
     if not backend.is_installed:
         if (lacking := backend.lacks()) is not None:
             raise DeviceError(f"device {quoted(name)}: {lacking}; use --device opencl or host")
-        raise DeviceError(f"device {quoted(name)}: {backend.package} is not installed; pip install {backend.package}")
+        raise DeviceError(f"device {quoted(name)}: {backend.package} is not installed; {_installation([backend])}")
     return backend.open(number)
 
 
@@ -242,11 +242,17 @@ def _portable(space: Space, kinds: Iterable[str]) -> str:
 def _remedy(kinds: Sequence[str]) -> str:
     """How to get a device of these kinds, followed by ", or "; empty if nothing can be installed."""
     backends = [BACKENDS[kind] for kind in kinds]
-    missing = [str(backend.package) for backend in backends if not backend.is_installed and not backend.lacks()]
+    missing = [backend for backend in backends if not backend.is_installed and not backend.lacks()]
     remedies = [backend.remedy for backend in backends if backend.remedy]
     if missing and not remedies:
-        remedies = [f"pip install {' '.join(missing)}"]
+        remedies = [_installation(missing)]
     return "".join(f"{remedy}, or " for remedy in remedies)
+
+
+def _installation(missing: Sequence[Backend]) -> str:
+    """How to install the packages of backends: as extras, which have the names of the kinds, or alone."""
+    extras, packages = ",".join(each.kind for each in missing), " ".join(str(each.package) for each in missing)
+    return f"pip install -e '.[{extras}]' in the checkout, or pip install {packages}"
 
 
 def several(space: Space, names: str | None) -> list[str]:

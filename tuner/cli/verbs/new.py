@@ -90,7 +90,7 @@ def command(
         from tuner.drafting.python.draft import PythonDraft
 
         text = PythonDraft(source, entry, file).text()
-        _write(file, text)
+        _write(file, text, entry)
         _tell(file, text, "", as_json)
         return
     if python := next((other for other in others if other.suffix == PYTHON), None):
@@ -101,7 +101,7 @@ def command(
         _write(whole, lines)
     try:
         text = Draft(whole, entry, file, include, others).text()
-        _write(file, text)
+        _write(file, text, entry)
     except BaseException:
         if lines:
             whole.unlink(missing_ok=True)
@@ -136,12 +136,15 @@ def _from_script(words: Sequence[str], folder: Path, as_json: bool) -> None:
         raise RequestError(recording.fault)
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, text: str, entry: str | None = None) -> None:
+    """Write a new file. If it exists, the message proposes the name of the kernel: a source may have several."""
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
     except FileExistsError:
-        raise RequestError(f"{shown(file)}: already exists; name another file with --output") from None
+        kernel = (entry or "").rpartition(":")[2]
+        other = f", such as {shown(file.with_stem(kernel))}" if re.fullmatch(r"\w+", kernel) else ""
+        raise RequestError(f"{shown(file)}: already exists; name another file with --output{other}") from None
     except OSError as error:
         raise RequestError(
             f"{shown(file)}: cannot be written: {error.strerror}; name another file with --output"

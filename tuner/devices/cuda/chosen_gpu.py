@@ -63,7 +63,7 @@ def _chosen(choice: str) -> type[Gpu]:
         raise DeviceError(f"{VARIABLE}={choice}: it cannot be imported ({errors[0]}); install it, or unset {VARIABLE}")
     raise Missing(
         f"device 'cuda': neither PyCUDA nor cuda-bindings can be imported ({'; '.join(errors)}); pip install "
-        "cuda-bindings"
+        "-e '.[cuda]' in the checkout, or pip install cuda-bindings"
     )
 
 

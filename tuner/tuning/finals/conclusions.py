@@ -21,7 +21,7 @@ REASONS = {  # why a configuration is the best of those that are tied
     "default": "the default comes before others",
     "bit class": "more configurations have the best's bits than those of another",
     "registers": "the best takes fewer registers",
-    "name": "the best's name comes first",
+    "name": "the best comes first in alphabetical order",
 }
 LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead
 

@@ -227,9 +227,8 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
         )
     if record.spread > NOISE:
         yield (
-            f"the times of the best spread by {record.spread:.0%}, so its time is uncertain: either other programs "
-            f"kept {device.name} busy, or the kernel itself takes longer in some runs; run the same command again when "
-            "nothing else runs: a spread that remains is the kernel's"
+            f"the times of the best spread by {record.spread:.0%}, so its time is uncertain; run the same command "
+            "again when nothing else runs: a spread that remains is the kernel's"
         )
     if record.vs_memory and record.vs_memory > MARGIN:
         yield (
