@@ -15,7 +15,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.workbench import Workbench
 from tuner.space.dtypes import DTYPES, spelling
-from tuner.space.values import fills
+from tuner.space.values import filling
 
 
 def masked(folder: Path, dtype: str, value: str, reference: str = "where(mask, x, 0)", fill: Any = None) -> Path:
@@ -43,7 +43,7 @@ def test_a_kernel_that_ignores_a_mask_of_whole_numbers_is_wrong(dtype: str, tmp_
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8"])
 def test_whole_numbers_are_0_in_one_of_two_sets_and_else_as_far_from_it_as_can_be_told(dtype: str) -> None:
-    first, second = (fills.standard(DTYPES[dtype], (90_000,), seed, 0).array() for seed in (1, 0))
+    first, second = (filling.standard(DTYPES[dtype], (90_000,), seed, 0).array() for seed in (1, 0))
     numbers = set(range(0 if dtype == "uint8" else -8, 9))
     assert (set(first.tolist()), set(second.tolist())) == (numbers - {0}, numbers)
     assert (second == 0).mean() == pytest.approx(1 / 9, abs=0.01)

@@ -33,7 +33,7 @@ from tuner.space.answers import reference
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.model import Space
 from tuner.space.sources.source import Source
-from tuner.space.values import drawing, fills
+from tuner.space.values import drawing, filling
 from tuner.space.values.drawing import Draw, Drawn
 from tuner.space.values.elements import Elements, Held
 from tuner.space.values.rounded import Rounded
@@ -441,7 +441,7 @@ def test_one_wrong_element_of_a_large_array_is_found_also_after_a_stray_write_ha
 ) -> None:
     """The answer is computed again then."""
     count = LARGE // 4
-    for module in (fills, device_answers, referee):
+    for module in (filling, device_answers, referee):
         monkeypatch.setattr(module, "ON_DEVICE_BYTES", 4 * count)
     bench = large(tmp_path, opencl, count)
     answer = bench.workbench.inputs.answers["y"]
@@ -465,7 +465,7 @@ def test_what_a_reference_kernel_computes_stays_on_the_device_and_an_element_tha
     left_out: int, tmp_path: Path, opencl: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Among its answers is -1, whose bytes are those of the first poison."""
-    for module in (fills, referee, reference_launch):
+    for module in (filling, referee, reference_launch):
         monkeypatch.setattr(module, "ON_DEVICE_BYTES", 4 * COUNT)
     body = """
 KERNEL void f(GLOBAL float *y, GLOBAL int *sign, GLOBAL const float *x, int n) {

@@ -19,7 +19,7 @@ from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
-from tuner.space.values import fills
+from tuner.space.values import filling
 from tuner.space.values.elements import Elements, Held, held
 from tuner.space.values.fills import Fill
 
@@ -67,9 +67,9 @@ def content(argument: Argument, scope: Scope, seed: int, position: int) -> Eleme
     SpaceError."""
     element, size = dtype(argument, scope), shape(argument, scope)
     if argument.fill is None:
-        return fills.standard(element, size, seed, position)
+        return filling.standard(element, size, seed, position)
     fill = _fill_at(argument.name, argument.fill, scope, element)
-    return fills.contents(fill, argument.name, element, size, seed, position)
+    return filling.contents(fill, argument.name, element, size, seed, position)
 
 
 def _fill_at(name: str, fill: Fill, scope: Scope, element: DType) -> Fill:

@@ -24,7 +24,7 @@ from tuner.measure.answers import function_objects
 from tuner.quoting import described, innermost, shown
 from tuner.space import operation, snapshot
 from tuner.space.chosen_types import dtype
-from tuner.space.values import fills, python_function
+from tuner.space.values import filling, python_function
 from tuner.space.values.copies import copied
 from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
@@ -84,7 +84,7 @@ def filled(op: Operation, scope: Scope, seed: int, by: type[AnyFunction]) -> dic
         returned = call(function, {python_function.GENERATOR: generator, **scope.sizes, **scope.typed_options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
             expected, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
-            arrays[argument.name] = fills.checked(value, argument.name, *expected, origin(function), chosen)
+            arrays[argument.name] = filling.checked(value, argument.name, *expected, origin(function), chosen)
     return arrays
 
 
@@ -102,7 +102,7 @@ def also(op: Operation, scope: Scope) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, value in zip(names, by_name(op.also, returned, names or [*inputs]), strict=True):
         expected = dtype(inputs[name], scope), operation.shape(inputs[name], scope)
-        arrays[name] = fills.checked(value, name, *expected, origin(op.also), inputs[name].dtype in op.types)
+        arrays[name] = filling.checked(value, name, *expected, origin(op.also), inputs[name].dtype in op.types)
     return arrays
 
 

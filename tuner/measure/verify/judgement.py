@@ -16,6 +16,7 @@ import numpy as np
 
 from tuner.children import processors
 from tuner.classes import dataclass
+from tuner.errors import SpaceError
 from tuner.measure.verify.comparison import Tally, Verdict, error_of
 from tuner.space import dtypes
 
@@ -102,3 +103,26 @@ def largest_difference(elements: Array, answers: Array) -> float:
     """The largest finite difference between elements and their answers."""
     difference = error_of(elements.astype(dtypes.of(elements.dtype).wide), answers)
     return float(np.max(difference, initial=0.0, where=np.isfinite(difference)))
+
+
+def accepted(output: Output, kind: str, largest: float, element: int | None = None, precision: str = "") -> SpaceError:
+    """The error for a mutant that the comparison accepts. `precision` is what it is rounded to."""
+    what = {
+        "poison": "an output that no kernel has written",
+        "zeros": "zeros",
+        "shift": "the output shifted by one element",
+        "replaced": f"an output in which element number {element} has the value of another one",
+        "rounded_inputs": f"an output of inputs that are rounded to {precision}",
+        "rounded_outputs": f"an output rounded to {precision}",
+    }[kind]
+    wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
+    advice = "" if kind == "poison" else f", or write `accept: [{kind}]` if that is intended"
+    ulp = 2 if output.dtype.name == "float16" else 4  # a float16 that is rounded to bfloat16 may be 4 off
+    if output.is_declared:
+        default, smaller = "", "write a smaller tolerance" + f", such as `{{ulp: {ulp}}}`" * (not output.dtype.is_exact)
+    else:  # made for sums in the type of the output
+        default, smaller = "default ", f"write a smaller one, such as `tolerance: {{ulp: {ulp}}}`"
+    return SpaceError(
+        f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
+        f"the {default}tolerance is {output.bound}{wrong}; {smaller}, or other inputs by `fill:`{advice}"
+    )

@@ -13,8 +13,7 @@ import numpy as np
 
 from tuner.errors import DeviceError, SpaceError
 from tuner.measure.verify import compared_outputs
-from tuner.measure.verify.judgement import Judgement, Mutant, judged
-from tuner.measure.verify.mutants import accepted
+from tuner.measure.verify.judgement import Judgement, Mutant, accepted, judged
 from tuner.space.values.forms import PythonReference
 from tuner.space.values.rounded import Rounded, narrower, rounded
 

@@ -23,7 +23,7 @@ from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.checks import agreement
 from tuner.space.texts import config_text, size_text
-from tuner.space.values import fills, python_function
+from tuner.space.values import filling, python_function
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import KernelReference
 from tuner.space.values.python_function import PythonFunction
@@ -252,7 +252,7 @@ def _file_fault(op: Operation) -> Evaluation | None:
         fill, where = argument.fill, ("operation", "arguments", position, "fill")
         try:
             if fill is not None and fill.file is not None:
-                fills.opened(fill, argument.name, chosen_types.choices(argument, op.types))
+                filling.opened(fill, argument.name, chosen_types.choices(argument, op.types))
             elif fill is not None and isinstance(fill.function, PythonFunction):
                 python_function.check(fill.function, passed)
         except SpaceError as error:
