@@ -13,7 +13,7 @@ from tuner.space.answers import derivation, reference
 from tuner.space.computation import Operation
 from tuner.space.default import excluding_all
 from tuner.space.expressions import braces
-from tuner.space.expressions.array_functions import TRYING, OutOfBounds, bounded
+from tuner.space.expressions.bounds import TRYING, OutOfBounds, bounded
 from tuner.space.instance import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Scope

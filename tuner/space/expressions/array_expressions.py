@@ -19,14 +19,8 @@ import numpy as np
 from tuner.errors import ExpressionError
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic, cases, evaluator
-from tuner.space.expressions.array_functions import (
-    ARRAY_FUNCTIONS,
-    OutOfBounds,
-    check_elements,
-    joint_size,
-    matrix_product,
-    whole,
-)
+from tuner.space.expressions.array_functions import ARRAY_FUNCTIONS, joint_size, matrix_product, whole
+from tuner.space.expressions.bounds import OutOfBounds, check_elements
 from tuner.space.expressions.evaluator import MAX_DEPTH
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {

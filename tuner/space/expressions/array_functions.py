@@ -4,46 +4,20 @@ They take arrays by position, and `axis`, `keepdims` and `mode` by keyword. A ca
 products than `Bounds` allows is refused before it is computed.
 """
 
-import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from tuner.classes import dataclass, setting
+from tuner.classes import dataclass
 from tuner.errors import ExpressionError
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import correlation
+from tuner.space.expressions.bounds import check_elements, check_products, most_elements
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class OutOfBounds(ExpressionError):
-    """An index is outside an array, or an array exceeds the bounds for trying an expression.
-
-    The same expression may have a value with other arrays, or in a tuning run.
-    """
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The most elements of one array, and the most multiplications of one einsum, convolution or `@`."""
-
-    elements: int
-    products: int
-
-
-TUNING = Bounds(2**31, 2**46)  # the products take about an hour on one core
-TRYING = Bounds(2**22, 2**30)  # for evaluating an expression on small arrays when a file is checked
-_bounds: ContextVar[Bounds] = ContextVar("bounds", default=TUNING)
-
-
-def bounded(bounds: Bounds) -> contextlib.AbstractContextManager[None]:
-    """Apply `bounds` inside the `with` block."""
-    return setting(_bounds, bounds)
 
 
 @dataclass(frozen=True)
@@ -87,26 +61,6 @@ def whole(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return type(value)(whole(each) for each in value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def check_elements(count: int, what: str) -> None:
-    """Raise ExpressionError if `count` exceeds the limit for tuning, OutOfBounds if it only exceeds the current one."""
-    _check(count, _bounds.get().elements, TUNING.elements, f"{what} would have {_rounded(count)} elements")
-
-
-def _check_products(count: int, what: str) -> None:
-    """`check_elements` for the multiplications of one function."""
-    _check(count, _bounds.get().products, TUNING.products, f"{what} would take {_rounded(count)} products")
-
-
-def _check(count: int, most: int, most_ever: int, what: str) -> None:
-    if count > most:
-        kind = ExpressionError if count > most_ever else OutOfBounds
-        raise kind(f"{what}; at most {most_ever if kind is ExpressionError else most} are allowed")
-
-
-def _rounded(count: int) -> str:
-    return f"{count:.3g}" if count < 2**1000 else "far too many"
 
 
 def _special(function: str) -> Callable[..., Any]:
@@ -190,7 +144,7 @@ def _padded(array: Any, width: Any, **_: Any) -> int:
 
 
 def _einsum(subscripts: Any, *arrays: Any) -> Any:
-    return np.einsum(subscripts, *arrays, optimize=("greedy", _bounds.get().elements))
+    return np.einsum(subscripts, *arrays, optimize=("greedy", most_elements()))
 
 
 def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
@@ -201,12 +155,12 @@ def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
     for letters, array in zip(inputs.split(","), arrays, strict=False):
         for letter, extent in zip(letters, np.shape(array), strict=False):
             extents[letter] = max(extent, extents.get(letter, 1))
-    _check_products(math.prod(extents.values()), "einsum()")
+    check_products(math.prod(extents.values()), "einsum()")
     return math.prod(extents.get(letter, 1) for letter in output)
 
 
 def _convolved(array: Any, kernel: Any, **_: Any) -> int:
-    _check_products(np.size(array) * np.size(kernel), "the convolution")
+    check_products(np.size(array) * np.size(kernel), "the convolution")
     return math.prod(a + k for a, k in zip(np.shape(array), np.shape(kernel), strict=True))
 
 
@@ -217,7 +171,7 @@ def matrix_product(left: Any, right: Any) -> Any:
         batch = math.prod(np.broadcast_shapes(left.shape[:-2], right.shape[:-2]))
         rows, columns = (left.shape[-2] if left.ndim > 1 else 1), (right.shape[-1] if right.ndim > 1 else 1)
         check_elements(batch * rows * columns, "the matrix product")
-        _check_products(batch * rows * columns * left.shape[-1], "the matrix product")
+        check_products(batch * rows * columns * left.shape[-1], "the matrix product")
     if left.ndim and all(dtypes.of(side.dtype).kind == "integer" for side in (left, right)):
         largest = [int(np.max(np.abs(side.astype(np.float64)), initial=0)) for side in (left, right)]
         if left.shape[-1] * largest[0] * largest[1] < 2**53:
@@ -225,7 +179,8 @@ def matrix_product(left: Any, right: Any) -> Any:
     return np.matmul(left, right)
 
 
-def _table() -> dict[str, ArrayFunction]:
+def _alike() -> dict[str, ArrayFunction]:
+    """Functions of which several are called in the same way."""
     axis = frozenset({"axis", "keepdims"})
     table = {
         name: ArrayFunction(getattr(np, name), f"{name}(x)")
@@ -250,12 +205,16 @@ def _table() -> dict[str, ArrayFunction]:
         )
         for name, reduce, pair in (("max", np.max, np.maximum), ("min", np.min, np.minimum))
     }
-    table |= {
+    return table | {
         name: ArrayFunction(getattr(np, name), f"{name}(x, axis=None)", keywords=frozenset({"axis"}))
         for name in ("argmax", "argmin", "argsort", "cumprod", "cumsum", "flip", "sort", "squeeze")
     }
+
+
+def _others() -> dict[str, ArrayFunction]:
+    """Functions that are called each in its own way."""
     only_axis = frozenset({"axis"})
-    table |= {
+    return {
         "arange": ArrayFunction(np.arange, "arange(n)", elements=_total),
         "astype": ArrayFunction(_astype, "astype(x, 'float32')", 2, 2),
         "bincount": ArrayFunction(
@@ -300,7 +259,6 @@ def _table() -> dict[str, ArrayFunction]:
         "where": ArrayFunction(np.where, "where(condition, x, y)", 3, 3, elements=joint_size),
         "zeros": ArrayFunction(np.zeros, "zeros((m, n))", elements=_total, counts=(0,)),
     }  # fmt: skip
-    return dict(sorted(table.items()))
 
 
-ARRAY_FUNCTIONS: Mapping[str, ArrayFunction] = _table()
+ARRAY_FUNCTIONS: Mapping[str, ArrayFunction] = dict(sorted({**_alike(), **_others()}.items()))
