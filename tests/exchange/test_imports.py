@@ -244,7 +244,10 @@ def test_a_kernels_parameter_of_one_value_may_be_missing(tune: Tune, tmp_path: P
     done = tune("import", file, "--kernel", own, "--size", "8", "--json")
     assert done.status == 0, done.err
     assert done.json[0]["best"]["config"] == {"v": 2, "w": 7}
-    assert tune("verify").err == "imported records that are not verified: 1 of Here\n"  # its file is known
+    recording.write(file, Recording("own", "There", {"v": (1.0, 2.0)}, {(1.0,): Entry(2.0), (2.0,): Entry(1.0)}))
+    done = tune("import", file, "--kernel", own, "--size", "8", "--json")
+    assert repr(done.json[0]["best"]["config"]) == "{'v': 2, 'w': 7}", "as declared: 2.0 would be another macro"
+    assert tune("verify").err == "imported records that are not verified: 1 of Here, 1 of There\n"  # its file is known
 
 
 def test_the_size_of_a_file_is_that_of_a_kernel_whose_sizes_all_have_defaults(tune: Tune, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tuner.exchange.interop.truths import names_of_truths, truths_differ
 from tuner.measure.timing.clock import spread
 from tuner.quoting import shown
 from tuner.space import operation
-from tuner.space.config import Config
+from tuner.space.config import Config, contains
 from tuner.space.instance import checked
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -108,8 +108,15 @@ def _why_invalid(space: Space, config: Config, scope: Scope) -> str:
 
 
 def with_constants(space: Space, config: Config) -> Config:
-    """A recording's configuration with the space's parameters, in its order; one that it lacks has a single value."""
-    return {name: config.get(name, values[0]) for name, values in space.parameters.items()}
+    """A recording's configuration with the space's parameters, in its order; one that it lacks has a single value.
+
+    Numbers are as the space declares them: a table that makes 64.0 of 64 would give another macro.
+    """
+    given = {name: config.get(name, values[0]) for name, values in space.parameters.items()}
+    return {
+        name: next((declared for declared in space.parameters[name] if contains([declared], value)), value)
+        for name, value in given.items()
+    }
 
 
 def _ranking(recording: Recording, space: Space) -> list[_Timed]:
