@@ -117,6 +117,26 @@ void sort(int *x, int n) {{
     compiled(tmp_path, tune, re.sub(r"  options: .*\n", "", uncommented(text)))
 
 
+def test_an_array_that_a_host_allocates_has_its_size_beside_loop_variables(tmp_path: Path, tune: Tune) -> None:
+    """A variable that is the number of threads in a block is the parameter of that name."""
+    code = f"""
+__global__ void f(unsigned *x, int size, int stride) {{
+    {I} int at = 2 * i - (i & (stride - 1)); unsigned a = x[at], b = x[at + stride];
+    if ((a > b) == !(at & size)) {{ x[at] = b; x[at + stride] = a; }}
+}}
+int main() {{
+    const int n = 1 << 20; int threads = 64; unsigned *x; cudaMalloc(&x, n * sizeof(unsigned));
+    for (int size = 4 * threads; size <= n; size *= 2)
+        for (int stride = size / 2; stride > 0; stride /= 2) f<<<(n / 2 + threads - 1) / threads, threads>>>
+                (x, size, stride);
+}}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["sizes"]["n"] == 1 << 20
+    assert (data["operation"]["arguments"][0]["shape"], data["grid"]) == (["n"], ["ceil_div((n // 2), block_size_x)"])
+    assert "#   - repeat: {size: {powers_of_two: [4 * block_size_x, n]}}" in text
+
+
 def test_what_differs_in_each_pass_and_is_no_expression_is_said(tmp_path: Path, tune: Tune) -> None:
     """A variable of the host with the name of a scalar for which it passes another one is not this scalar."""
     code = f"""

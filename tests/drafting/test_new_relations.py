@@ -81,6 +81,13 @@ PROGRAMS = {
         ["name: c, dtype: float32, shape: [8]", "name: d, dtype: float32, shape: [3]",
          "# DEG: [7]    # no knob: an extent of an argument\n", "# LOW: [2]    # no knob: an extent of an argument\n"],
     ),
+    "a tile whose elements are compared, and a whole number that only enters what is computed": (
+        f"#define ON 1\n__global__ void f(int *y, const int *x, int n, int cost) {{ {INDEX} __shared__ int t[64];"
+        "t[threadIdx.x & 63] = x[i]; int on = 0; for (int k = 0; k < 64; k++) if (t[k] == ON) on++;"
+        "if (i < n) y[i] = on * cost; }",
+        ["  options: {cost: 1}  # write the usual values\n",
+         "# ? it is compared with ON: which values has it? such as fill: {choice: [0, 1]}\n"],
+    ),
     "a macro with the name of a size, of which no tile is made": (
         f"#define N 12\n__global__ void f(unsigned *y, int n) {{ {INDEX} unsigned s[N], k = 0;"
         "for (s[0] = (1u << N) - 1; s[k]; s[k] = s[k - 1] / 2) if (k++ == N - 1) break; if (i < n) y[i] = k; }",

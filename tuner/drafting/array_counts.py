@@ -110,12 +110,13 @@ class ArrayCounts:
 
     def _sizes_of_indices(self) -> set[str]:
         """The sizes in the indices of arrays, in what these are compared with, and in grids: all where one is unknown,
-        or where no array has an index."""
+        or where no array has an index; none that differ between passes of a loop of the host."""
         read = {each for p in self._facts.parameters if p.is_pointer for each in self._facts.shapes.reads(p.name)}
-        blocks = [each for grid in self._said.grids for each in grid]
+        blocks, sizes = [each for grid in self._said.grids for each in grid], {*self._facts.sizes}
+        sizes -= self._facts.loop_variables
         if not read or not blocks or None in blocks:
-            return {*self._facts.sizes}
-        return (read | {word for each in blocks if each for word in names_in(each)}) & {*self._facts.sizes}
+            return sizes
+        return (read | {word for each in blocks if each for word in names_in(each)}) & sizes
 
     def _is_of_other_grid(self, name: str, count: Polynomial) -> bool:
         """Whether an array has an element for each block, but host code says another number than that of the blocks."""

@@ -133,7 +133,7 @@ class Draft:
             return []
         whole = {p.name for p in self.facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
         known = {name: value for name in names if (value := _option(self.facts.passed(name), name in whole))}
-        known |= {name: str(number) for name, number in self.told.options.items()}
+        known |= {name: str(number) for name, number in self.told.options.items() if number is not None}
         each = (f"{word(name)}: {known.get(name) or (1 if name in whole else _usual(name))}" for name in names)
         others = [name for name in names if name not in known]
         of_others = f" of {' and '.join(others)}" if known else ""

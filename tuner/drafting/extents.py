@@ -127,10 +127,10 @@ class DraftedExtents:
         return [*dict.fromkeys([*self.new_sizes, *taken, *facts.size_macros])]
 
     @cached_property
-    def options(self) -> dict[str, int]:
-        """The whole scalars that are options, with their numbers: all launches pass the same number, and neither
-        extents nor indices have them, as a count of iterations. None of them is if nothing else is a size, or if the
-        shape of an array is unknown."""
+    def options(self) -> dict[str, int | None]:
+        """The whole scalars that are options, with their numbers, or None: all launches pass the same number, or they
+        only enter what is computed; and neither extents nor indices have them, as a count of iterations. None of them
+        is if nothing else is a size, or if the shape of an array is unknown."""
         facts, every = self._facts, self._every_size
         arrays = [p.name for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
         if any(self.shape(name) is None and not self.per_block(name) for name in arrays):
@@ -139,7 +139,8 @@ class DraftedExtents:
         texts += [each for name in arrays for each in facts.shapes.reads(name)]
         used = self._used() | {word for each in texts for word in names_in(each)}
         names = [n for n in every if n in facts.sizes and n not in used]
-        found = {name: number for name in names if (number := facts.launched.number(name)) is not None}
+        numbers = {name: facts.launched.number(name) for name in names}
+        found = {name: number for name, number in numbers.items() if number is not None or facts.is_quantity(name)}
         return found if len(found) < len(every) else {}
 
     @cached_property

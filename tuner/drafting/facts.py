@@ -86,6 +86,18 @@ class Facts(KernelParameters):
         numbers = {*self.numbers, *self.given_by_build}
         return HostLaunches(self.program, self.steps, numbers, self._item_bytes, self.fields, self.pointers)
 
+    @cached_property
+    def loop_variables(self) -> set[str]:
+        """The scalars for which the host passes the variable of a loop around a launch."""
+        from tuner.drafting.host.loops import loops
+
+        found, program = set[str](), self.program
+        for site, step in zip(self.launches, self.steps, strict=False):
+            variables = {loop.variable for loop in loops(program, site.function, site.position)} if program else set()
+            given = zip(step.parameters or (), site.arguments, strict=False)
+            found |= {parameter.name for parameter, words in given if len(words) == 1 and words[0] in variables}
+        return found
+
     @property
     def given_by_build(self) -> Collection[str]:
         """The names that the source does not define, but that are numbers in another file of the program."""

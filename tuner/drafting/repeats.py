@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.classes import cached_property
-from tuner.drafting.facts import Facts
+from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
@@ -21,6 +21,7 @@ Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
 Exchanged = Callable[[str, str], list[str]]  # the argument lines of two arrays
 StepLines = Callable[[int], list[str]]
 MOST_PASSES = 1000
+_MAKES_A_BLOCK = {"NDRange", "dim3", "cl"}
 _MEASURES = re.compile(r"(?i)repeat|^n?_?rep(?:s|etitions?)?$|warm_?up|trials?$|_?runs?$|bench")
 _OF_BLOCKS = re.compile(r"(?i)(?:block|threads?|work_?group)_?(?:per_?block_?)?(?:size|dim|count)s$")
 
@@ -29,7 +30,7 @@ class Repeats:
     """The loops around the launches of the steps. `known` are the names of sizes and options of the draft, `values` the
     scalars that follow from these, with their values."""
 
-    def __init__(self, facts: Facts, known: Sequence[str], values: Mapping[str, str]) -> None:
+    def __init__(self, facts: ChosenKnobs, known: Sequence[str], values: Mapping[str, str]) -> None:
         self._values = values
         self._facts, self._known, self._sites = facts, {*known, *arithmetic.FUNCTIONS}, facts.launches
         self._given = dict[str, str]()  # names of the kernels' arguments, by those of the host
@@ -39,6 +40,10 @@ class Repeats:
                     self._given.setdefault("".join(words), parameter.name)
                     of_struct = (each for each in facts.pointers if each.parameter == parameter.name)
                     self._given |= {".".join((words[0], *each.path)): each.array.name for each in of_struct}
+            threads = {word for word in site.block if word.isidentifier()} - _MAKES_A_BLOCK
+            (block, *others) = facts.block_of(step) if facts.has_grid else [""]
+            if len(threads) == 1 and not others and block in facts.knobs:
+                self._given.setdefault(threads.pop(), block)
         self._given = {**facts.launched.of_constants, **self._given}
         every_array = [*facts.parameters, *(pointer.array for pointer in facts.pointers)]
         self._drafted = {array.name: name_of(array) for array in every_array}  # `in` is `in_` there

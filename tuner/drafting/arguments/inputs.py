@@ -75,7 +75,8 @@ class DraftedInputs:
 
     def asked(self, parameter: Parameter) -> list[str]:
         """Questions about the values of an input, from how the kernel uses them."""
-        names, body = self._facts.names_of(parameter.name), self._facts.body
+        body = self._facts.body
+        names = uses.with_tiles(self._facts.names_of(parameter.name), body)
         kind = DTYPES[parameter.dtype or "float32"].kind
         if (kind != "boolean" and uses.is_condition(names, body)) or (kind == "real" and uses.is_compared(names, body)):
             return ["is it a mask? then fill: {choice: [0, 1]}"]

@@ -233,7 +233,10 @@ def codes(names: Collection[str], body: str, known: Collection[str]) -> list[str
         rf"((?:\w+ :: )*(?:{'|'.join(map(re.escape, sorted(known))) or '-'})|\d+)\b",
     )
     compared = rf"(?<![-+*/%] ){element} [=!] = {constant}(?! [-+*/%])|\b{constant} [=!] = {element}(?! [-+*/%])"
-    rest, found = re.sub(rf"\b\w+ = {element} ;", "", body), dict[str, None]()
+    rest, found = (
+        re.sub(rf"(?:\b\w+|{element}) = {element} ;|\b(?!return )\w+ {element} ;", "", body),
+        dict[str, None](),
+    )
     for pair in re.findall(compared, rest):
         found |= dict.fromkeys(filter(None, pair))
     if re.search(rf"\bswitch \( {element} \)", rest):
@@ -252,6 +255,15 @@ def last_by_number(name: str, number: int, body: str) -> str:
             if last := re.search(rf"(?<!\w )\b{array} {before}\[ {number - 1} \]", body):
                 return last[0].replace(" ", "")
     return ""
+
+
+def with_tiles(names: Collection[str], body: str) -> set[str]:
+    """The names of an array, with those of arrays to which a kernel only copies its elements, such as a tile."""
+    stored = dict[str, list[str]]()
+    for name, value in re.findall(rf"\b(\w+) {INDEX} = (?!=)([^;]*) ;", body):
+        stored.setdefault(name, []).append(value)
+    element = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(names)))}) {INDEX}")
+    return {*names, *(name for name, values in stored.items() if all(map(element.fullmatch, values)))}
 
 
 def divides_sizes(name: str, body: str, sizes: Collection[str]) -> bool:
