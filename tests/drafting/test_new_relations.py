@@ -48,6 +48,17 @@ PROGRAMS = {
         ["role: inout, fill: zeros}\n",
          "# EACH: [2]    # no knob: the source names the last element by its number: s[1]\n"],
     ),
+    "a cast as a call, and a number of elements to which the host gives a name of its own": (
+        "struct Config { int batch = 16, heads = 32; int width() const { return heads * 64; } };\n"
+        "#define TPB 64\n__global__ void f(float *y, const float *x, const float *w, int width) {"
+        "const size_t first = size_t(blockIdx.x) * width;"
+        "for (int i = threadIdx.x; i < width; i += TPB) y[first + i] = x[first + i] * w[i]; }\n"
+        "void run(Config c, float *y, float *x, float *w) { f<<<c.batch, TPB>>>(y, x, w, c.width()); }\n"
+        "int main() { Config c; const size_t cells = size_t(c.batch) * c.width(); float *x, *y, *w;"
+        "cudaMalloc(&x, cells * 4); cudaMalloc(&y, cells * 4); cudaMalloc(&w, c.width() * 4); run(c, y, x, w); }",
+        ["name: y, dtype: float32, shape: [batch, width], role: out}\n",
+         "name: x, dtype: float32, shape: [batch, width], role: in}\n", "grid: [batch]\n"],
+    ),
     "functions that only compute an index, test it, or name an element": (
         "struct View { int rows, cols; };\n__device__ int cell(int r, int c, const View &v) { return r * v.cols + c; }"
         "\n__device__ float &at(float *a, int r, int c, View v) { return a[r * v.cols + c]; }"

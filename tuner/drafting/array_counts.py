@@ -46,6 +46,9 @@ class ArrayCounts:
             return indexed
         fixed = self._facts.shapes.faster(name)
         rest = quotient_of(count, product_of(fixed)) if fixed else None
+        names = {each for product in count for each in product}
+        if rest is None and fixed and names <= self._said.new.keys():
+            return indexed  # the host has another name for a number of rows, times their length
         return [written(count)] if rest is None else [written(rest), *fixed]
 
     def _agree(self, indexed: list[str], count: Polynomial) -> bool:

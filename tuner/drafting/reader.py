@@ -139,6 +139,8 @@ class Reader:
             return self._scope.called(word, inner, self._depth + 1) or atom(" ".join(words[start : self.at]))
         while self._next() == ".":
             self.at += 2
+        if self._next() == "(" and (is_type_word(word) or word.endswith("_t")):
+            return self._unsigned()  # a cast, as in `size_t(row)`
         if self._next() == "(":
             at, end = self.at, matching(words, self.at)
             inner, self.at = words[self.at + 1 : end], end + 1

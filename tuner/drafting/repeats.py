@@ -6,9 +6,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
-from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
@@ -16,6 +16,9 @@ from tuner.drafting.yaml_text import name_of
 from tuner.errors import ExpressionError
 from tuner.space.expressions import arithmetic, parse
 from tuner.space.sources.prototype import Parameter
+
+if TYPE_CHECKING:
+    from tuner.drafting.chosen_knobs import ChosenKnobs
 
 Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
 Exchanged = Callable[[str, str], list[str]]  # the argument lines of two arrays

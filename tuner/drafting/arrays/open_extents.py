@@ -91,13 +91,16 @@ class OpenExtents:
 
     def _of_layout(self, axis: str) -> str:
         """The number of values that a block index along an axis has, as strides tell it: `batch` for b in
-        `c * batch * n + b * n`. Empty if there is none, or several."""
+        `c * batch * n + b * n`. Empty if there is none, or several, or if a kernel that has the index tells none."""
         found, block = set[tuple[str, ...]](), {(f"blockIdx.{axis}",): 1}
         for indices in self._every:
+            own, is_read = set[tuple[str, ...]](), False
             for polynomial in (each for every in indices.accesses.values() for each in every):
                 groups = self._single.groups(polynomial)
+                is_read |= block in groups.values()
                 for near, far in itertools.pairwise(by_length(groups)):
                     if groups.get(near) == block and not Counter(near) - Counter(far):
-                        found.add(tuple((Counter(far) - Counter(near)).elements()))
+                        own.add(tuple((Counter(far) - Counter(near)).elements()))
+            found |= own or ({()} if is_read else set())
         (only, *more) = found or [()]
         return only[0] if len(only) == 1 and not more else ""
