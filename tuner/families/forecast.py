@@ -151,16 +151,17 @@ class Forecast:
         spaces = [numbers[number].space for number in order]
         model = TimeModel.restored(replace(trained, entries=entries), spaces, scope, self._tiles)
         recorded = {_key(each): each for each in self.recorded}
-        self._candidates = []
+        self._candidates, entry_of = [], dict[tuple[int, ConfigKey], int]()
         for entry, (number, config) in enumerate(entries):
             known = Known(None if number is None else spaces[number], config, sibling=lent[entry])
             known.sizes = lambda entry=entry: trained.measured_at(entry)
-            if (own := recorded.get(_key(known))) is not None:
+            if (own := recorded.get(key := _key(known))) is not None:
                 known.records = own.records
             self._candidates.append(known)
+            entry_of[key] = entry
             if number is None:
                 break  # the other routines are of the same library
-        further = self._further(found, {_key(known): entry for entry, known in enumerate(self._candidates)})
+        further = self._further(found, entry_of)
         self._model = model.with_times(further) if further else model
         return True
 

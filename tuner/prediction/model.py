@@ -140,7 +140,7 @@ class TimeModel:
         self._capacity = self._cost.capacity(Traits(*learnt.traits))
         scales = scales_of(self._cost.has_tiles, widths)
         self._nearness = Nearness(self._is_kernel, learnt, scales)
-        self._prior = np.exp(PRIOR_ERROR / 2 * self._is_kernel)
+        self._prior, self._first = np.exp(PRIOR_ERROR / 2 * self._is_kernel), np.where(self._is_kernel, 0.0, FIRST)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self.regret, self.kernels_regret = (
             None if math.isnan(each) else float(each) for each in (learnt.regret, learnt.kernels_regret)
@@ -176,7 +176,7 @@ class TimeModel:
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
         times *= self._prior
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
-        ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
+        ranked = (times + self._first).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
         # valid entry. An invalid one says nothing of those that remain.
         best, done, library, of_library = math.inf, 0, math.inf, None

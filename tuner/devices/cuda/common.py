@@ -6,6 +6,7 @@ from tuner.devices.builds.compiler import Compiler
 from tuner.devices.cuda import BACKEND
 
 STANDARD = "--std=c++17"
+VERBOSE = "--ptxas-options=-v"
 
 
 class CudaCompiler(Compiler):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tuner.devices.builds.build import Build
 from tuner.devices.builds.compiler import missing_kernel
 from tuner.devices.builds.headers import Headers, may_read
-from tuner.devices.cuda import host_code, ptx, toolkit_headers
-from tuner.devices.cuda.common import STANDARD, CudaCompiler
+from tuner.devices.cuda import host_code, toolkit_headers
+from tuner.devices.cuda.common import STANDARD, VERBOSE, CudaCompiler
 from tuner.errors import BuildError, DeviceError
 from tuner.languages import ALGORITHMS
 from tuner.space.expressions import braces
@@ -30,7 +30,7 @@ OTHERS = {  # modules and classes of the compilers that few kernels need, by the
 _RELATIVE = re.compile(r"(?:-I|--include-path|-include|--pre-include)[= ]*(?!/|=| )")
 _NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions
 # ptxas does not report the figures of a build from NVRTC's cache, so that cache is off; `build_cache` replaces it.
-_REPORT_OPTIONS = (ptx.VERBOSE, "--no-cache")
+_REPORT_OPTIONS = (VERBOSE, "--no-cache")
 
 
 class NvrtcCompiler(CudaCompiler):
@@ -78,6 +78,8 @@ def forkable_modules(space: Space) -> Sequence[str]:
 def compile_cubin(source: Source, architecture: str) -> Build:
     """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log, or with a list of kernels if
     the source lacks a requested one."""
+    from tuner.devices.cuda import ptx  # its patterns take 1 ms, and what loads builds needs none
+
     nvrtc = _nvrtc()
     file = f"{braces.function(source.kernels[0])}.cu"
     names, headers = [name.encode() for name in host_code.headers()], list(host_code.headers().values())

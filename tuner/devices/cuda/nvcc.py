@@ -15,7 +15,7 @@ from tuner.devices.builds.compiler import missing_kernel
 from tuner.devices.builds.headers import Headers
 from tuner.devices.commands import process, search_path
 from tuner.devices.cuda import BACKEND, nvcc_program, ptx, toolkit_headers
-from tuner.devices.cuda.common import STANDARD, CudaCompiler
+from tuner.devices.cuda.common import STANDARD, VERBOSE, CudaCompiler
 from tuner.errors import BuildError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
@@ -81,7 +81,7 @@ class _Compilation:
             self._run(text, "-ptx", "-Xcompiler=-w", "-MD", "-MF", str(told))
         assembly, entries = _without_listing(self._written(".ptx").read_text(encoding="utf-8"), self.source.kernels)
         self._file(".ptx").write_text(assembly, encoding="utf-8")
-        log = self._run(self._file(".ptx"), "-cubin", ptx.VERBOSE)
+        log = self._run(self._file(".ptx"), "-cubin", VERBOSE)
         return Build(
             self._written(".cubin").read_bytes(),
             {kernel: ptx.figures(log, name, assembly) for kernel, name in entries.items()},

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from tuner.devices.builds.figures import Figures
 from tuner.devices.builds.interface import Interface
 
-VERBOSE = "--ptxas-options=-v"
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
 _CLUSTER = re.compile(_ENTRY.pattern + r"[^{]*?\.reqnctapercluster\s+([\d, ]+)")
 _FUNCTION = re.compile(r"\.func\b[^;{]*?([\w$.]+)\s*\(")
