@@ -53,10 +53,10 @@ class Known:
             return True
         if self._is_possible is None:
             self._is_possible = space.possible(self.config, scope)
-        if self._last is None or self._last[0] is not scope:
+        if (last := self._last) is None or last[0] is not scope:  # another thread may ask of another problem
             is_valid = self._is_possible and space.satisfies(self.config, scope, space.restrictions_of_sizes)
-            self._last = scope, is_valid
-        return self._last[1]
+            last = self._last = scope, is_valid
+        return last[1]
 
     @cached_property
     def launches(self) -> int:
