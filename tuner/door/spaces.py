@@ -95,18 +95,23 @@ def space(
         compile_options={call.language: options} if options else None,
         timing="returned" if returns_time else None,
     )
-    tuned = replace(
-        made.model,
-        operation=_tuned(made.model.operation),
-        derived={**made.model.derived, **computed},
-        compile_options={**made.model.compile_options, **({call.language: (*first, *options)} if first else {})},
-        # A grid that is too large fails when it is tried: to exclude it, functions would be asked for all grids.
-        restrictions=tuple(each for each in made.model.restrictions if not each.that.names & computed.keys()),
-    )
+    tuned = _completed(made.model, call, computed, [*first, *options])
     if call.generator is not None or not macros.are_options(call):
         generated = generated_sources.written(call, made.model, _source, folder)
         return made, replace(tuned, generated=generated)
     return made, tuned
+
+
+def _completed(made: model.Space, call: Call, computed: Mapping[str, Any], options: Sequence[str]) -> model.Space:
+    """The space with what no space file can say: functions that compute the grid, and all options of the compiler."""
+    return replace(
+        made,
+        operation=_tuned(made.operation),
+        derived={**made.derived, **computed},
+        compile_options={call.language: (*options,)} if options else {},
+        # A grid that is too large fails when it is tried: to exclude it, functions would be asked for all grids.
+        restrictions=tuple(each for each in made.restrictions if not each.that.names & computed.keys()),
+    )
 
 
 def _operation(

@@ -28,6 +28,9 @@ from tuner.measure.method import Method
 from tuner.quoting import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tuner.space.model import Space
     from tuner.space.size_lists import WeightedSize
     from tuner.tuning.several.cover import Cover, Times
 
@@ -110,13 +113,8 @@ def command(
         raise RequestError(f"--as {quoted(as_)}: only with --times; `tune KERNEL SIZE --as NAME` tunes for it")
     method = Method(deployment=deployments.parse(as_))
     seconds = Budget.parse_time(budget)
-    spaces, device, notes = members(kernel, device)
-    of_library = [space.name for space in spaces if space.is_of_library]
-    hint = "the numbers of its algorithms are of one size; `tune KERNEL --sizes FILE` tunes it at each"
-    notes += [f"{name} is left out: {hint}" for name in of_library]
-    if len(of_library) == len(spaces):
-        raise RequestError(f"{of_library[0]}: serves no other size: {hint}")
-    spaces = [space for space in spaces if not space.is_of_library]
+    found, device, notes = members(kernel, device)
+    spaces = _of_any_size(found, notes)
     op = spaces[0].operation
     problems = _part(several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op)), part)
     template = TuningRequest(kernel, None, device=device, results=results, method=method, **request)
@@ -132,6 +130,16 @@ def command(
         return 0 if timed.measured == timed.pairs else 1
     output.answer(as_json, _document(result), _text(result, within))
     return 0 if result.is_complete else 1
+
+
+def _of_any_size(spaces: Sequence[Space], notes: list[str]) -> list[Space]:
+    """The spaces that may serve other sizes; each other one is noted. Raises RequestError if there is none."""
+    of_library = [space.name for space in spaces if space.is_of_library]
+    hint = "the numbers of its algorithms are of one size; `tune KERNEL --sizes FILE` tunes it at each"
+    notes += [f"{name} is left out: {hint}" for name in of_library]
+    if len(of_library) == len(spaces):
+        raise RequestError(f"{of_library[0]}: serves no other size: {hint}")
+    return [space for space in spaces if not space.is_of_library]
 
 
 def _part(sizes: list[WeightedSize], part: str | None) -> list[WeightedSize]:

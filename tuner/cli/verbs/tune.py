@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,6 +41,9 @@ from tuner.measure.method import (
     parse_objectives,
 )
 from tuner.quoting import quoted
+
+if TYPE_CHECKING:
+    from tuner.space.model import Space
 
 
 @click.command("kernel", hidden=True)
@@ -141,24 +145,10 @@ def command(
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
     from tuner import devices
-    from tuner.catalog import catalog, kernel_lists
-    from tuner.families import family
+    from tuner.catalog import catalog
     from tuner.space import deployments
 
-    try:
-        spaces = family.find(kernel).spaces
-    except EnvironmentTrouble:
-        raise
-    except RequestError as error:
-        families = {entry.name.rpartition("/")[0] for entry in (*kernel_lists.shipped(), *kernel_lists.own()[0])}
-        near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
-        if near in VERBS:
-            raise RequestError(
-                f"{quoted(kernel)} is neither a verb nor a kernel; did you mean `tune {near}`?"
-            ) from None
-        if near and near != kernel:
-            raise RequestError(f"{error}; or did you mean the family {near}?") from None
-        raise
+    spaces = _spaces(kernel)
     if request["cluster"] is None:
         devices.count_ahead(spaces[0], request["device"])
     request["log"] = not no_log
@@ -183,3 +173,24 @@ def command(
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     output.answer(as_json, document(result), "\n".join(lines(result)))
     return 1 if result.record is None else 0
+
+
+def _spaces(kernel: str) -> Sequence[Space]:
+    """The spaces of a kernel or a family. Raises RequestError, which names a verb or a family that is spelled alike."""
+    from tuner.catalog import kernel_lists
+    from tuner.families import family
+
+    try:
+        return family.find(kernel).spaces
+    except EnvironmentTrouble:
+        raise
+    except RequestError as error:
+        families = {entry.name.rpartition("/")[0] for entry in (*kernel_lists.shipped(), *kernel_lists.own()[0])}
+        near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
+        if near in VERBS:
+            raise RequestError(
+                f"{quoted(kernel)} is neither a verb nor a kernel; did you mean `tune {near}`?"
+            ) from None
+        if near and near != kernel:
+            raise RequestError(f"{error}; or did you mean the family {near}?") from None
+        raise

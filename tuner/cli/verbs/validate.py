@@ -51,16 +51,36 @@ def command(
     Example: tune validate my_kernel.yaml
     """
     from tuner import devices
-    from tuner.catalog import catalog, kernel_names
+    from tuner.catalog import catalog
     from tuner.space.file import reader
     from tuner.space.scope import COMMON_GPU
-    from tuner.space.texts import problem_text
+    from tuner.space.sources.checks import agreement, surplus_threads
 
     if not file.suffix and not os.path.exists(file):  # unlike Path.exists, of any name
         file, _ = catalog.find(str(file))
     gpus = (COMMON_GPU, *devices.common_limits())
     space, scope, evaluation = reader.evaluate(file, size, types, gpus)
-    count, tried, capability = len(space.parameters), evaluation.configurations, scope.limits.compute_capability
+    data, lines = _evaluated(file, space, scope, evaluation.configurations)
+    scopes = [replace(scope, language=language) for language in space.languages]
+    data["warnings"] = [*dict.fromkeys((*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes)))]
+    output.warn(data["warnings"])
+    if compiles:
+        lines += _compiled(file, space, scope, data)
+    if answers:
+        lines.append(_answers(space, scope, size, data))
+    if show_source:
+        data["sources"] = _sources(space, scope)
+        lines += data["sources"]
+    output.answer(as_json, data, "\n".join(lines))
+
+
+def _evaluated(file: Path, space: Space, scope: Scope, tried: int) -> tuple[dict[str, Any], list[str]]:
+    """What was evaluated, as data and as lines. `tried` counts the configurations."""
+    from tuner.catalog import kernel_names
+    from tuner.space.scope import COMMON_GPU
+    from tuner.space.texts import problem_text
+
+    count, capability = len(space.parameters), scope.limits.compute_capability
     data: dict[str, Any] = {
         "file": str(file),
         "valid": True,
@@ -80,19 +100,7 @@ def command(
     lines = [f"{file}: valid, {parameters}; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
-    from tuner.space.sources.checks import agreement, surplus_threads
-
-    scopes = [replace(scope, language=language) for language in space.languages]
-    data["warnings"] = [*dict.fromkeys((*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes)))]
-    output.warn(data["warnings"])
-    if compiles:
-        lines += _compiled(file, space, scope, data)
-    if answers:
-        lines.append(_answers(space, scope, size, data))
-    if show_source:
-        data["sources"] = _sources(space, scope)
-        lines += data["sources"]
-    output.answer(as_json, data, "\n".join(lines))
+    return data, lines
 
 
 def _compiled(file: Path, space: Space, scope: Scope, data: dict[str, Any]) -> list[str]:
