@@ -56,7 +56,7 @@ class KernelReference:
     """
 
     kind: ClassVar[str] = "kernel"
-    notice: ClassVar[str] = "compared with a kernel"
+    notice: ClassVar[str] = "outputs compared with a kernel"
     kernel: str
     source: Path | None
     arguments: tuple[str, ...]
@@ -71,7 +71,7 @@ class KernelReference:
     @property
     def text(self) -> str:
         """The full notice about the reference; ConfigReference has it, too."""
-        return f"compared with the kernel {self.kernel}"
+        return f"outputs compared with the kernel {self.kernel}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ConfigReference:
     """A configuration of the same space."""
 
     kind: ClassVar[str] = "config"
-    notice: ClassVar[str] = "compared with a configuration of its own"
+    notice: ClassVar[str] = "outputs compared with one of its configurations"
     config: Mapping[str, Any]
 
     @property
