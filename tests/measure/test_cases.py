@@ -173,6 +173,15 @@ def test_indices_into_integers_are_named_too(reference: Any, tmp_path: Path, tun
     assert (done.status, "wrong result" in done.err, HINT in done.err) == (1, True, True)
 
 
+@pytest.mark.slow
+def test_a_wrong_counter_that_cannot_be_a_wrong_index_gets_no_advice_about_indices(tmp_path: Path, tune: Tune) -> None:
+    code = "void f(unsigned *hits, int n) { hits[0] += step * n; }"
+    arguments = [array("hits", "uint32", ["1"], "inout")]
+    file = written(tmp_path, code, arguments, {"config": {"step": 1}}, parameters={"step": [1, 2]})
+    done = tune(file, "100", "--device", "host")
+    assert ("1 failed: wrong result" in done.err, "`fill:`" in done.err) == (True, False), done.err
+
+
 def test_negative_indices_in_a_reference_are_named_once(tmp_path: Path, host: Device) -> None:
     (sentence,) = missed(gathering(tmp_path, "table[indices]"), host, "500")
     assert "reference: `indices` is negative for some elements of these inputs, and indexes an array" in sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -182,15 +182,20 @@ def integers_without_fill(op: Operation) -> list[str]:
     ]
 
 
+def may_be_negative(op: Operation, names: Collection[str]) -> bool:
+    """Whether some of these arrays of integers without a `fill` hold negative numbers."""
+    return any(each.low < 0 for a in op.arrays if a.name in names for each in choices(a, op.types))
+
+
 def index_hint(op: Operation) -> str:
     """The likely reason for an access out of bounds, and the remedy; empty if every integer input has a `fill:`."""
     if not (names := integers_without_fill(op)):
         return ""
-    signed = any(each.low < 0 for a in op.arrays if a.name in names for each in choices(a, op.types))
+    least = -8 if may_be_negative(op, names) else 0
     have, their = ("has", "its") if len(names) == 1 else ("have", "their")
     others = [a.shape[0] for a in op.arrays if a.role in ("in", "inout") and a.name not in names and a.shape]
     last = f"{others[0].text} - 1" if others and others[0].is_name else "99"
     return (
-        f"{' and '.join(names)} {have} no `fill:`, so {their} elements are {-8 if signed else 0} to 8; if they are "
+        f"{' and '.join(names)} {have} no `fill:`, so {their} elements are {least} to 8; if they are "
         f"indices, give {' or '.join(names)} a `fill:` of valid ones, such as {{integers: [0, {last}]}}"
     )

@@ -131,12 +131,16 @@ class Referee:
             raise SpaceError(f"{error}; {hint}") if hint else error from None
 
     def may_index(self, reason: str) -> bool:
-        """Whether a configuration may fail for this reason because inputs that are indices have invalid elements."""
+        """Whether a configuration may fail for this reason because inputs that are indices have invalid elements.
+
+        A wrong result has this cause only if elements may be negative: the others are at most 8.
+        """
         if reason != WrongResult.reason:
             return reason in _OUT_OF_BOUNDS
         op = self.space.operation
+        names = operation.integers_without_fill(op)
         is_expression = isinstance(op.reference, ExpressionReference)
-        return not is_expression or self.cases.has_negative_index(operation.integers_without_fill(op))
+        return self.cases.has_negative_index(names) if is_expression else operation.may_be_negative(op, names)
 
     def _answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
         form, op = self.space.operation.reference, self.space.operation
