@@ -97,12 +97,13 @@ def once(options: argparse.Namespace) -> Figures:
     from tuner import devices
     from tuner.families import products
     from tuner.families.choice import FamilyTable
+    from tuner.space import chosen_types
 
     shown = options.described
     device = described(shown, options.units, options.cache) if shown else devices.shared(options.device)
     handle = timed(figures, "find the family", lambda: tuner.dispatch(options.family))
     op = handle.family.operation
-    types = {name: allowed[0] for name, allowed in op.types.items()}
+    types = chosen_types.parse(dict(each.split("=") for each in options.type), op)
     scope = op.scope(dict.fromkeys(op.sizes, 1), dict(op.options), device.language, device.limits, types)
     table = timed(
         figures, "read what is known, make the model", lambda: FamilyTable(handle.family.spaces, device, scope, True)
@@ -155,6 +156,7 @@ def main() -> None:
     parser.add_argument("--described", help="name of an absent NVIDIA GPU, as in records")
     parser.add_argument("--units", type=int, default=132, help="multiprocessors of that GPU")
     parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last-level cache")
+    parser.add_argument("--type", action="append", default=[], metavar="NAME=DTYPE", help="such as real=bfloat16")
     parser.add_argument("--sizes", type=int, default=200)
     parser.add_argument("--loads", type=int, default=0)
     parser.add_argument("--processes", type=int, default=5)
