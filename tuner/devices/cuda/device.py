@@ -33,7 +33,7 @@ from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.driver.addresses import device_of, membership
 from tuner.devices.cuda.driver.context import Context, current_context, is_current
 from tuner.devices.cuda.driver.modules import Module
-from tuner.devices.cuda.driver.resources import DEFAULT_STREAM, Event, Graph, Memory, Stream, stream_id
+from tuner.devices.cuda.driver.resources import DEFAULT_STREAM, EventTimer, Graph, Memory, Stream, stream_id
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
@@ -172,8 +172,8 @@ class CudaDevice(Device):
     def synchronize(self) -> None:
         self._context.call("running", "cuCtxSynchronize")
 
-    def timer(self) -> _EventTimer:
-        return _EventTimer(self._context)
+    def timer(self) -> EventTimer:
+        return EventTimer(self._context)
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
@@ -318,15 +318,3 @@ def _context(device: Gpu, number: int) -> Context:
     if current in (None, primary) and threading.current_thread() is threading.main_thread():
         device.make_primary_current()
     return Context(primary, number)
-
-
-class _EventTimer:
-    """A pair of events on the default stream."""
-
-    def __init__(self, context: Context) -> None:
-        self._start, self._stop = Event(context), Event(context)
-        self.start, self.stop = self._start.record, self._stop.record
-        self.finished = self._stop.passed
-
-    def milliseconds(self) -> float:
-        return self._stop.milliseconds_since(self._start)

@@ -125,6 +125,18 @@ class Event:
         self.context.release("cuEventDestroy_v2", self.handle)
 
 
+class EventTimer:
+    """A pair of events on the default stream."""
+
+    def __init__(self, context: Context) -> None:
+        self._start, self._stop = Event(context), Event(context)
+        self.start, self.stop = self._start.record, self._stop.record
+        self.finished = self._stop.passed
+
+    def milliseconds(self) -> float:
+        return self._stop.milliseconds_since(self._start)
+
+
 def stream_id(context: Context, stream: int) -> int | None:
     """The identifier of a stream, unique for the life of the process; None while a graph captures the stream. Raises
     LaunchError if it is no stream of the context."""
