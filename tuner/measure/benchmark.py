@@ -231,7 +231,7 @@ class Bench:
         return bench
 
     def _contestant(self, config: Config, vacates: bool) -> Contestant:
-        call, own = self._prepare_verified(config, self._options_bench)
+        call, own = self._prepare_verified(config)
         contestant = Contestant(self._instruments, call, vacates, own)
         if vacates:
             self.workbench.vacate()
@@ -290,15 +290,16 @@ class Bench:
         return Contestant(self._instruments, call, bits=own)
 
     def _verify_once(self, config: Config) -> Bits:
-        return self._prepare_verified(config, self._options_bench)[1].digests
+        return self._prepare_verified(config)[1].digests
 
-    def _prepare_verified(self, config: Config, other: Workbench | None) -> tuple[Callable[[], None], RunBits]:
+    def _prepare_verified(self, config: Config) -> tuple[Callable[[], None], RunBits]:
         """Bind `config` to the workbench and verify it. Returns the launch, and the bits of its outputs.
 
-        Also verifies it with the options of the workbench `other`, if `config` is valid with them, and on padded arrays
-        if the operation has leading dimensions.
+        Also verifies it with other values of the options, if it is valid with them, and on padded arrays if the
+        operation has leading dimensions.
         """
-        own = self.workbench.bits = RunBits()
+        own, other = RunBits(), self._options_bench
+        self.workbench.bits = own
         if other is not None and self.space.valid(config, other.scope):
             other.bits = own
             self._verify_with(config, other)

@@ -79,11 +79,10 @@ class Search:
     @property
     def left(self) -> float | None:
         """The seconds that the search would have if it began now; None if the budget has no time limit."""
-        return None if self._seconds is None else self._left(self._seconds)
-
-    def _left(self, seconds: float) -> float:
-        """What would be left of a budget of `seconds` if the first `ask` were now."""
-        return seconds if self._began is None else max(self._began + seconds - time.monotonic(), LEAST_LEFT * seconds)
+        seconds = self._seconds
+        if seconds is None or self._began is None:
+            return seconds
+        return max(self._began + seconds - time.monotonic(), LEAST_LEFT * seconds)
 
     def ready(self) -> bool:
         """Whether `ask` returns at once. If not, the strategy's process starts to compute the next configuration."""
@@ -99,8 +98,8 @@ class Search:
 
     def ask(self) -> Config | None:
         """The next configuration. None: first tell outstanding results; if none is outstanding, the search is over."""
-        if self._seconds is not None and self.deadline == math.inf:
-            self.deadline = time.monotonic() + self._left(self._seconds)
+        if self.deadline == math.inf and (left := self.left) is not None:
+            self.deadline = time.monotonic() + left
         while not self.ready():
             self.wait(POLL_SECONDS)
         if self._is_spent():
