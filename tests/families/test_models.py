@@ -265,6 +265,15 @@ def test_a_library_call_that_splits_sums_counts_as_two_launches_for_the_host() -
     assert [first(equal, *shape).space is None for shape in (split, whole)] == [False, True]
 
 
+def test_the_library_is_asked_of_the_own_type_beside_that_of_the_times_only_where_its_launches_matter() -> None:
+    asked: list[str] = []
+    of = table("gemm16", host=HostTimes(0.003, 0.004, 1.0), real="float16")
+    of.device.tiles = lambda product: asked.append(product.dtypes[0]) or answered(product)  # type: ignore[method-assign,func-returns-value]
+    for shape in ((100, 64, 64), (1032, 1040, 2056)):
+        first(of, *shape)
+    assert asked == ["bfloat16", "float16", "bfloat16"], "the second product takes some 15 us, and a launch 3"
+
+
 def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_the_library_on_the_device() -> None:
     """A CUDA graph of such calls would wait for the device alone."""
     device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04, 1.0))
