@@ -14,7 +14,7 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Indices, Mask, Trait
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import LOSS, Learnt, beside_library, doubts, expected_errors, uncertainty
+from tuner.prediction.learnt import LOSS, Learnt, beside_library, expected_errors, variances
 from tuner.prediction.nearness import Pairs, inverse, matvec, of_errors, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
@@ -173,7 +173,6 @@ class Learner:
         every, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float), self._floors)
         by_pair, has_library = list[Array](), not self._is_kernel.all()
         predicted, doubtful = np.full((count, entries), np.inf), np.zeros((count, entries))
-        longer = np.zeros((count, entries))
         for mask, coefficients in zip(kept, others, strict=True):
             predicted[~mask] = sums(self._terms[~mask], coefficients, self._unseen_in(self._relative[mask]))
         residuals = [self._residuals(coefficients) for coefficients in (every, *others)]
@@ -195,24 +194,23 @@ class Learner:
                 alike = of_errors(alike, self._cost.has_tiles)
             nearest, shares = alike.max(axis=1, initial=0.0), alike**2
             expected = expected_errors(matvec(shares, squares), shares.sum(axis=1))
-            longer[rows, entry], doubtful[rows, entry] = uncertainty(expected, nearest, is_kernel)
-        alone = (predicted * np.exp(longer))[:, None]
+            doubtful[rows, entry] = variances(expected, nearest, is_kernel)
+        alone = (predicted * np.exp(np.sqrt(doubtful)))[:, None]
         caution, of_kernels = 0.0, self._validated(alone, kept, self._is_kernel)[1]
         regret = of_kernels
         if has_library:
-            beside = self._beside_library(predicted, longer, doubtful)
-            number, regret = self._validated(beside, kept, np.ones(entries, bool))
+            number, regret = self._validated(self._beside_library(predicted, doubtful), kept, np.ones(entries, bool))
             caution = CAUTIONS[number]
         return np.concatenate(by_pair).astype(np.float32), every, caution, regret, of_kernels
 
-    def _beside_library(self, predicted: Array, longer: Array, doubtful: Array) -> Array:
+    def _beside_library(self, predicted: Array, doubtful: Array) -> Array:
         """The predicted times as they are compared where the library is a candidate, [sizes, cautions, entries].
-        `longer` are the penalties, `doubtful` the variances of log times."""
+        `doubtful` are the variances of log times."""
         rows, library = np.arange(len(predicted)), np.flatnonzero(~self._is_kernel)
         runs = library[np.where(self._known[:, library], predicted[:, library], np.inf).argmin(axis=1)]
-        doubted = doubts(np.array(CAUTIONS)[:, None], doubtful[:, None], doubtful[rows, runs][:, None, None])
-        times, of_library = predicted[:, None], predicted[rows, runs][:, None, None]
-        return beside_library(times, longer[:, None], self._is_kernel * doubted, of_library)
+        times, own, cautions = predicted[:, None], doubtful[:, None], np.array(CAUTIONS)[:, None]
+        of_library = (each[rows, runs][:, None, None] for each in (predicted, doubtful))
+        return beside_library(times, self._is_kernel, own, cautions, *of_library)
 
     def _unseen_in(self, relative: Array) -> Mask:
         """Mark the terms of unaligned rows that are 0 at all sizes, [entries, terms]; all library routines are one.

@@ -9,20 +9,18 @@ import numpy as np
 from tuner.prediction.amounts import Array, Indices, Mask
 
 # All of these but LEAST_NEAR are in units of log time: 0.1 lengthens a time by about 10 %.
-# By how much a kernel's time is longer per unit of its expected error, of which less remains the nearer a training size
-# is, and nothing at that size. As long as it counted there, too, 773 of 4,038 table sizes got a configuration that had
-# not been measured there; of 524 of these, 91 were over 10 % slower than the best that had been (H200).
-RISK = 0.6
 # A kernel precedes the library if its time is shorter even when it counts as longer by as many standard deviations of
-# the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds.
+# the ratio of both times as the model's caution says, less LOSS, a loss that nobody minds. Kernels that are compared
+# with each other count as one standard deviation longer.
 LOSS = 0.03
-LEAST_DEVIATION = 0.02  # of a log time that was measured at the same size
+# Of a log time that was measured at the same size. Had that one the expected error, too, 773 of 4,038 table sizes would
+# get a configuration that was not measured there; of 524 of these, 91 were over 10 % slower than the best that was.
+LEAST_DEVIATION = 0.02
 # If the nearest training size is less similar than FAR, the sum of cost terms extrapolates. At 161 such sizes of two
-# lists of the 16-bit products, predictions were off by twice the deviation that errors elsewhere suggest, and too
-# short by 6 %. Per unit of the distance from FAR, the deviation grows by FAR_DEVIATION, and a kernel's time by
-# FAR_PENALTY. At the same mean regret, a third as many held-out choices of gemm16 lost over 3 % to the library.
-FAR, FAR_DEVIATION, FAR_PENALTY = 0.6, 0.3, 0.25
-# Below LEAST_NEAR, both grow further, by STRANGE per unit, for kernels. Most of these were measured at no such size, so
+# lists of the 16-bit products, predictions were off by twice the deviation that errors elsewhere suggest. Per unit of
+# the distance from FAR, the deviation grows by FAR_DEVIATION.
+FAR, FAR_DEVIATION = 0.6, 0.3
+# Below LEAST_NEAR, it grows further, by STRANGE per unit, for kernels. Most of these were measured at no such size, so
 # errors at sizes left out do not tell how wrong the shortest of their predictions is. Without it, three of 111 fresh
 # sizes got one that took 1.1 to 2.1 times as long as the library, where 0.7 was predicted. With a factor of 3 in its
 # place, sgemm3x lost sizes at which all kernels are far, and take 0.3 times as long as the library.
@@ -72,37 +70,31 @@ class Learnt(NamedTuple):
         return mean
 
 
-def uncertainty(errors: Array | float, nearest: Array | float, is_kernel: Mask | bool) -> tuple[Array, Array]:
-    """How much longer in log time kernels count where they are compared with each other, and the variances of predicted
-    log times. `errors` are the expected ones, and `nearest` is the similarity of each entry's nearest training size,
-    from 0 to 1."""
-    far, strange = np.maximum(FAR - nearest, 0.0), np.maximum(LEAST_NEAR - nearest, 0.0)
+def variances(errors: Array | float, nearest: Array | float, is_kernel: Mask | bool) -> Array:
+    """The variances of predicted log times. `errors` are the expected ones, and `nearest` is the similarity of each
+    entry's nearest training size, from 0 to 1."""
     unlike = np.maximum(1 - nearest**4, 0.0)  # the share of the squared error that remains: none at a training size
-    distant = FAR_PENALTY * far + STRANGE * strange
-    longer: Array = is_kernel * (distant + RISK * errors * np.sqrt(unlike))
-    deviation = FAR_DEVIATION * far + STRANGE * is_kernel * strange
-    variances: Array = errors**2 * unlike + LEAST_DEVIATION**2 + deviation**2
-    return longer, variances
+    far = FAR_DEVIATION * np.maximum(FAR - nearest, 0.0)
+    far += STRANGE * is_kernel * np.maximum(LEAST_NEAR - nearest, 0.0)
+    squares: Array = errors**2 * unlike + LEAST_DEVIATION**2 + far**2
+    return squares
 
 
-UNSEEN = float(np.exp(uncertainty(PRIOR_ERROR, 0.0, True)[0]))  # factor on times of which no residual was predicted
+UNSEEN = float(np.exp(np.sqrt(variances(PRIOR_ERROR, 0.0, True))))  # factor on times of which no residual was predicted
 
 
-def doubts(caution: Array | float, own: Array, of_library: Array | float) -> Array:
-    """How much longer in log time kernels count where they are compared with the library. `own` are the variances of
-    their log times, `of_library` is that of the library's."""
-    lengthened: Array = caution * np.sqrt(own + of_library) - LOSS
-    return lengthened
+def beside_library(
+    times: Array, is_kernel: Mask, own: Array, caution: Array | float, library: Array | float, of_library: Array | float
+) -> Array:
+    """The times as they are compared where the library is a candidate. `own` are the variances of their logarithms;
+    `library` and `of_library` are the library's time and its variance.
 
-
-def beside_library(times: Array, longer: Array, doubtful: Array, library: Array | float) -> Array:
-    """The times as they are compared where the library is a candidate, whose own time is `library`.
-
-    Doubts, in log time, decide which kernels precede it; the penalties `longer` decide among these. At 15 fresh sizes
-    and types at which the order of doubts began with another kernel, it took 1.03 times as long on average (H200).
+    The caution decides which kernels precede the library, one deviation decides among these. At 15 fresh sizes and
+    types at which the order by caution began with another kernel, it took 1.03 times as long on average (H200).
     """
-    cautious = times * np.exp(doubtful)
-    compared: Array = np.where(cautious < library, np.minimum(times * np.exp(longer), cautious), cautious)
+    cautious = times * np.exp(is_kernel * (caution * np.sqrt(own + of_library) - LOSS))
+    expected = times * np.exp(is_kernel * np.sqrt(own))
+    compared: Array = np.where(cautious < library, np.minimum(expected, cautious), cautious)
     return compared
 
 

@@ -44,9 +44,8 @@ from tuner.prediction.learnt import (
     PRIOR_ERROR,
     UNSEEN,
     beside_library,
-    doubts,
     expected_errors,
-    uncertainty,
+    variances,
 )
 from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
 from tuner.prediction.nearness import Nearness, of_errors, scales_of
@@ -184,7 +183,7 @@ class TimeModel:
             batch = ranked[done : done + BATCH]
             factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch))
             corrected, is_kernel = times[batch] * factors / self._prior[batch], self._is_kernel[batch]
-            longer, own = uncertainty(errors, nearest, is_kernel)
+            own = variances(errors, nearest, is_kernel)
             if done == 0 and not is_kernel.all():
                 runs = np.where(is_kernel, np.inf, corrected).argmin()
                 library, of_library = corrected[runs], own[runs]
@@ -192,10 +191,10 @@ class TimeModel:
                     is_unaligned = amounts.unaligned[0].any()
                     of_library += (LENT_DEVIATION_UNALIGNED if is_unaligned else LENT_DEVIATION) ** 2
             if of_library is None:
-                corrected *= np.exp(longer)
+                corrected *= np.exp(np.sqrt(own))
             else:
-                doubtful = is_kernel * doubts(self._learnt.caution, own, of_library)
-                corrected = beside_library(corrected, longer, doubtful, library)
+                caution = self._learnt.caution
+                corrected = beside_library(corrected, is_kernel, own, caution, library, of_library)
             times[batch] = corrected
             for entry in batch[corrected.argsort()].tolist():
                 if times[entry] >= best:
