@@ -42,8 +42,8 @@ def command(
     With --compile, the default configuration is built for each kind of device that has a compiler on this machine. CUDA
     needs no device for that.
 
-    With --answers, the inputs are filled and the expected outputs computed as `tune` does it, at SIZE. This runs the
-    Python functions of the file, and needs a C compiler, but no device.
+    With --answers, the inputs are filled and the expected outputs computed as `tune` does it, at SIZE, within 600 s.
+    This runs the Python functions of the file, and needs a C compiler, but no device.
 
     With --show-source, the text that the compiler gets follows: without host code, and with the configuration's values
     in place of those that the file defines. Its lines have the numbers of the file's lines after each #line.
