@@ -554,6 +554,14 @@ def test_a_late_configuration_that_adds_to_what_an_output_holds_is_right(capfd: 
         assert ("all are measured again, on restored outputs" in capfd.readouterr().err) == (error == 0)
 
 
+def test_a_time_that_is_no_float_is_refused() -> None:
+    source = PARTIAL_SUMS.replace('"C" float', '"C" double')
+    arguments = [np.zeros(8, np.float32), np.ones(100, np.float32), np.int32(100)]
+    with pytest.raises(RequestError, match="kernel_source: partial returns a double; return a float, which Kernel"):
+        tune_kernel("partial", source, 1, arguments, {"parts": [8]}, lang="C")
+    assert run_kernel("partial", source, 1, arguments, {"parts": 8}, lang="C")[0].sum() == 100, "which is not asked for"
+
+
 def test_arguments_of_other_types_are_named() -> None:
     for arguments, message in (
         ([[1.0]], r"arguments\[0\]: of type list"),

@@ -75,6 +75,14 @@ def test_an_output_has_an_answer_unless_the_file_says_that_it_has_none(tmp_path:
         space(tmp_path, reference="{y: 2 * x, log: log + 1}")
 
 
+def test_a_function_that_returns_its_time_returns_a_float(tmp_path: Path) -> None:
+    space(tmp_path)
+    source = tmp_path / "twice.c"
+    source.write_text(source.read_text().replace("float twice", "double twice"))
+    with pytest.raises(SpaceError, match="timing: twice returns double; let it return its time in ms as a float"):
+        catalog.load(str(tmp_path / "twice.yaml"))
+
+
 def test_the_time_that_a_function_returns_is_its_time(tmp_path: Path, host: Device) -> None:
     outcome = outcome_of(space(tmp_path), host, scale=2)
     assert set(outcome.times) == {0.5}

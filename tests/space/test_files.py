@@ -90,7 +90,7 @@ FAULTS = {
     "scalar": (SPACE + "arguments: [{name: x, dtype: int32}]\n", ":9: arguments.0: x: a scalar has either the name"),
     "two values": (
         SPACE + "arguments: [{name: M, dtype: int32, value: N}]\n",
-        ":9: arguments.0: M: a scalar has either the name of a size or option, or a `value`",
+        ":9: arguments.0: M: a scalar has either the name of a size, option or loop variable, or a `value`",
     ),
     "too few values": (
         SPACE + "arguments: [{name: s, dtype: int32, shape: [3], role: in, value: [M, N]}]\n",

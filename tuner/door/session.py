@@ -81,6 +81,9 @@ class Session:
             what a strategy or a limit chooses, because the search must be free to choose what the file has.
         store: the folder that keeps the space; a temporary one if None.
         """
+        if self.call.language == "c" and spaces.returned(self.call) == "double":
+            name = self.call.kernel_name
+            raise RequestError(f"kernel_source: {name} returns a double; return a float, which Kernel Tuner reads")
         began = time.perf_counter()
         display = Display(self.call, self.metrics, self.quiet, self.verbose)
         with _folder(store, self.call.kernel_name) as folder, Crews(display.noted) as crews:

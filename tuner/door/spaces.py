@@ -73,7 +73,7 @@ def space(
     has_grid = call.language != "c"
     options, include = compiler_options.of(call)
     first = *compiler_options.added(call), *compiler_options.of_library(call)
-    returns_time = call.language == "c" and _returns_float(call)
+    returns_time = call.language == "c" and returned(call) == "float"
     if not functions:
         grid = replace(grid, blocks=["1" if each in grid.computed else each for each in grid.blocks], computed={})
     computed = grid.computed if has_grid else {}
@@ -243,7 +243,7 @@ def _shared_memory(call: Call) -> str | None:
     return f"int({size})" if isinstance(size, str) else str(int(size))
 
 
-def _returns_float(call: Call) -> bool:
-    """Whether the function in C returns its time."""
-    name = re.escape(call.kernel_name)
-    return re.search(rf"\b(float|double)\s+{name}\s*\(", call.text) is not None
+def returned(call: Call) -> str | None:
+    """The type of the real number that the function in C returns, which is its time; None if it returns none."""
+    found = re.search(rf"\b(float|double)\s+{re.escape(call.kernel_name)}\s*\(", call.text)
+    return found and found[1]

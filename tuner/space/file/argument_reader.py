@@ -59,8 +59,8 @@ class ArgumentReader:
         if is_scalar and (model.name in {*self._model.operation.sizes, *options}) == bool(value) and not is_leading:
             raise document.error(
                 where,
-                f"{model.name}: a scalar has either the name of a size or option, or a `value`; a leading dimension "
-                "appears in the `strides` of an array",
+                f"{model.name}: a scalar has either the name of a size, option or loop variable, or a `value`; a "
+                "leading dimension appears in the `strides` of an array",
             )
         if is_leading:
             self._strides_reader.check_scalar(document, where, model, dtypes)

@@ -33,6 +33,7 @@ _FORBIDDEN = {
     "ptrdiff_t": "long",
     "intptr_t": "long",
 }
+_NO_FLOATS = ("void", "double", "int", "long", "unsigned")  # that a function in C may return in place of its time
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
 
 KeyPath = tuple[str | int, ...]  # ("operation", "arguments", 1, "dtype")
@@ -63,6 +64,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     for position, step in enumerate(space.steps):
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
             yield from _forbidden(space, position, prototype, codes[step.source])
+            yield from _time_faults(space, prototype, codes[step.source])
             yield from _argument_faults(space, position, prototype, codes[step.source])
             yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
@@ -150,6 +152,14 @@ def _undeclared(space: Space, code: str) -> Iterator[Fault]:
             )
         if message := declared_memory.too_large(argument, code):
             yield Fault(("operation", "arguments", position, "shape"), message, fatal=True)
+
+
+def _time_faults(space: Space, prototype: Prototype, code: str) -> Iterator[Fault]:
+    """The fault of a function that should return its time as a float, and returns something else."""
+    found = re.search(rf"\b({'|'.join(_NO_FLOATS)})\s+{re.escape(prototype.name)}\s*\(", code)
+    if space.returns_time and found is not None:
+        message = f"{prototype.name} returns {found[1]}; let it return its time in ms as a float, or remove this key"
+        yield Fault(("timing",), message, fatal=True)
 
 
 def _argument_faults(space: Space, position: int, prototype: Prototype, code: str) -> Iterator[Fault]:
