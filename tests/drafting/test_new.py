@@ -645,7 +645,11 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
 
 @pytest.mark.parametrize(
     ("step", "terms"),
-    [("y[j] += x[j * n + i]", ["n"]), ("y[i] = 2 * x[i]", [])],
+    [
+        ("y[j] += x[j * n + i]", ["n"]),
+        ("y[i] = 2 * x[i]", []),
+        ("{ float s = 0; for (int d = -2; d <= 2; d++) s += x[j * n + i] * d; y[j * n + i] = s; }", ["5"]),
+    ],
 )
 def test_a_tolerance_is_offered_for_sums_and_not_for_steps_of_loops(
     step: str, terms: list[str], tmp_path: Path, tune: Tune

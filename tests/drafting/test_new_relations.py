@@ -99,6 +99,13 @@ PROGRAMS = {
         ["  options: {cost: 1}  # write the usual values\n",
          "# ? it is compared with ON: which values has it? such as fill: {choice: [0, 1]}\n"],
     ),
+    "how often a loop replaces what its next pass reads, and a seed": (
+        f"#define ROUNDS 8\n#define EACH 4\n__global__ void f(unsigned *y, int n, unsigned seed) {{ {INDEX}"
+        "unsigned v = seed ^ i; for (int r = 0; r < ROUNDS; r++) { v = v * 1664525u + 1013904223u; v = v ^ (v >> 7); }"
+        "int at = i; for (int k = 0; k < EACH; k++) { if (at < n) y[at] = v; at = at + blockDim.x * gridDim.x; } }",
+        ["  options: {seed: 1}  # write the usual values\n", "  EACH: [1, 2, 4, 8, 16]\n",
+         "  ROUNDS: [2, 4, 8, 16, 32]  # ? a loop repeats so often: if others compute something else, keep one\n"],
+    ),
     "a macro with the name of a size, of which no tile is made": (
         f"#define N 12\n__global__ void f(unsigned *y, int n) {{ {INDEX} unsigned s[N], k = 0;"
         "for (s[0] = (1u << N) - 1; s[k]; s[k] = s[k - 1] / 2) if (k++ == N - 1) break; if (i < n) y[i] = k; }",

@@ -53,6 +53,8 @@ class ChosenKnobs(ChosenSizes):
             found[name] = proposals.asked_as_size(name, knob, self.body)
             asked = "it enters what is computed" if self.enters_numbers(name) else ""
             asked = asked or "sizes are divided by it" * uses.divides_sizes(name, self.body, self.sizes)
+            text = " ; ".join([self.body, *self._of_functions])
+            asked = asked or "a loop repeats so often" * uses.is_repetition(name, text)
             if asked and not found[name].question:
                 found[name] = replace(knob, question=f"{asked}: if others compute something else, keep one")
         for name, is_truth in self.undeclared.items():

@@ -152,7 +152,7 @@ class Facts(KernelParameters):
 
     def is_quantity(self, name: str) -> bool:
         """Whether a constant only enters the kernels' results, so that it is no knob."""
-        return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats, self._computed)
+        return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats, self.computed)
 
     def enters_numbers(self, name: str) -> bool:
         """Whether a constant is a term or factor of floating-point numbers."""
@@ -167,7 +167,7 @@ class Facts(KernelParameters):
         return uses.enters_numbers(name, " ; ".join([self.body, *self._of_functions]), types)
 
     @cached_property
-    def _computed(self) -> set[str]:
+    def computed(self) -> set[str]:
         """The names of what the kernels compute from elements."""
         return uses.computed(self.body, [p.name for p in self.parameters if p.is_pointer])
 

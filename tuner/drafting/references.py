@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from tuner.classes import cached_property
+from tuner.drafting.by_value import evaluated
+from tuner.drafting.polynomials import names_in
+from tuner.drafting.roles import sums
 from tuner.drafting.yaml_text import asked, name_of
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
@@ -80,12 +84,23 @@ class DraftedReference:
         sums = "+ = " in _without_headers(self._facts.body) and re.search(r"\b(?:for|while) \(", self._facts.body)
         if not sums or not any(self._is_short(p) for p in self._shapes.arrays if self._facts.role(p)[0] != "in"):
             return []
-        size = " * ".join(self._summed) or self._extents[-1]
+        size = " * ".join(self._terms or self._summed) or self._extents[-1]
         of_positive = f"{{rtol: 2 * epsilon * (4 + sqrt({size}))}}"
         return [
             f"  # tolerance: 16 * epsilon * {size}    # if each output is a sum of {size} terms; else 16 epsilon",
             f"  # tolerance: {of_positive}    # if the terms are positive, such as squares: docs/comparison.md",
         ]
+
+    @property
+    def _terms(self) -> list[str]:
+        """The numbers of passes of the loops around sums, over the sizes of the draft."""
+        facts, constants = self._facts, self._facts.constants_of_all
+        known = {*self._extents, *constants}
+        found = sums.counts(facts.body, facts.computed, known, facts.knobs.keys() - {*self._extents})
+        found = [re.sub(r"\w+", lambda name: str(constants.get(name[0], name[0])), each) for each in found]
+        number = math.prod(int(each) for text in found if (each := evaluated(text, {})).isdecimal())
+        others = [text.removesuffix(" // 1") for text in found if names_in(text)]
+        return [*[str(number)] * (number > 1), *(text if text.isidentifier() else f"({text})" for text in others)]
 
     @property
     def _summed(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from tuner.drafting.roles.borders import end_of
 from tuner.drafting.roles.inference import INDEX
 from tuner.space.sources.tokens import matching
 
@@ -23,7 +24,7 @@ _WORD = re.compile(r"(?<!\. )\b[A-Za-z_]\w*")
 _ELEMENT = re.compile(r"\b(\w+) @")
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 _LIMITS = re.compile(r"\b(?:f?(?:min|max)f?|clamp) \(")
-_COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
+_COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass|(?i:\w*seed)")
 
 
 def is_condition(names: Collection[str], body: str) -> bool:
@@ -55,14 +56,13 @@ def is_code(name: str, body: str) -> bool:
 
 
 def is_counter(name: str, body: str) -> bool:
-    """Whether a scalar has the name of a counter, such as that of time steps, and no index or comparison reads it."""
+    """Whether a scalar has the name of a counter, such as that of time steps, or of a seed, and no index or comparison
+    reads it."""
     if _COUNTER.fullmatch(name) is None:
         return False
-    compared = rf"[<>] (?:= )?{name}\b|(?<!\. )\b{name} (?:[<>])"
-    return (
-        re.search(rf"{compared}|\[[^\[\]]*\b{name}\b|\b(?:int|unsigned|long|size_t) \w+ = [^;]*\b{name}\b", body)
-        is None
-    )
+    compared = rf"[<>] (?:= )?{name}\b|(?<!\. )\b{name} (?:[<>])|\[[^\[\]]*\b{name}\b"
+    whole = rf"\b(?:int|unsigned|long|size_t) \w+ = [^;]*\b{name}\b"
+    return re.search(compared if "seed" in name.lower() else f"{compared}|{whole}", body) is None
 
 
 def is_case(name: str, body: str) -> bool:
@@ -264,6 +264,25 @@ def with_tiles(names: Collection[str], body: str) -> set[str]:
         stored.setdefault(name, []).append(value)
     element = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(names)))}) {INDEX}")
     return {*names, *(name for name, values in stored.items() if all(map(element.fullmatch, values)))}
+
+
+def is_repetition(name: str, text: str) -> bool:
+    """Whether a constant only says how often loops run whose passes replace what the next one reads, as in
+    `for (r = 0; r < ROUNDS; r++) x = f(x);`: no index follows from the pass."""
+    words, count = text.split(" "), 0
+    for at in (at for at, word in enumerate(words) if word == name):
+        head = re.search(r"\bfor \( (?:\w+ )*?(\w+) = 0 ; \1 < $", " ".join([*words[max(0, at - 12) : at], ""]))
+        if head is None or words[at + 1] != ";":
+            return False
+        start = matching(words, words.index("(", max(i for i in range(at) if words[i] == "for"))) + 1
+        body = " ".join(words[start : end_of(words, start)])
+        changed = {*re.findall(r"\b(\w+) (?:\. \w+ )?(?:[-+*/%|&^] )?= (?!=)", body)}
+        kept = {each for each in changed if re.search(rf"\b{each}\b.*\b{each}\b|\b{each} [-+*/%|&^] =", body)}
+        indices = {word for each in re.findall(r"\[[^\[\]]*\]", body) for word in each.split(" ")}
+        if head[1] in body.split(" ") or not kept or not kept.isdisjoint(indices) or re.search(r"\* \w+ = ", body):
+            return False
+        count += 1
+    return count > 0
 
 
 def divides_sizes(name: str, body: str, sizes: Collection[str]) -> bool:
