@@ -329,7 +329,7 @@ class Forecast:
             return np.empty(0), []
         known = self._candidates
         times = self._model.times(scope.sizes, lent=self._lent, is_valid=lambda each: known[each].is_valid(scope))
-        order = times.argsort(kind="stable")[: np.isfinite(times).sum()]
+        order = times.argsort(kind="stable")[: np.count_nonzero(np.isfinite(times))]
         return times[order], [known[each] for each in order.tolist()]
 
 

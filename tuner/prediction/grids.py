@@ -186,7 +186,7 @@ class CountedTiles:
                 values[number] = value_of(term, names, "a grid")
             except (ExpressionError, ArithmeticError, ValueError):
                 values[number] = np.nan
-        tiles: Array = np.ceil(values[self._factors].prod(axis=2) - ROUNDING)
+        tiles: Array = np.ceil(np.multiply.reduce(values[self._factors], axis=2) - ROUNDING)
         return tiles
 
 

@@ -175,7 +175,7 @@ class TimeModel:
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
         times *= self._prior
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
-        ranked = (times + self._first).argsort()[: np.isfinite(times).sum()]
+        ranked = (times + self._first).argsort()[: np.count_nonzero(np.isfinite(times))]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
         # valid entry. An invalid one says nothing of those that remain.
         best, done, library, of_library = math.inf, 0, math.inf, None
