@@ -99,7 +99,7 @@ def test_a_stream_that_no_graph_captures_has_a_lane_without_asking_the_driver(
         asked.append(stream)
         return 100 + stream
 
-    monkeypatch.setattr(device_module.driver, "stream_id", stream_id)
+    monkeypatch.setattr(device_module, "stream_id", stream_id)
     device: Any = SimpleNamespace(_streams=CurrentStreams(0), _context=None)
 
     def lane(stream: Any, array: Any) -> object:
