@@ -301,7 +301,7 @@ def test_indices_tell_shapes_and_grids(what: str, tmp_path: Path, tune: Tune) ->
     assert {name: arguments[name]["shape"] for name in shapes} == shapes
     assert [a["name"] for a in arguments.values() if a["name"] not in shapes] == guessed(text)
     assert {name: a["fill"]["integers"] for name, a in arguments.items() if "fill" in a} == fills
-    assert ("is it one element per block? then declare what is compared" in text) == (code == PARTS)
+    assert ("its shape varies with a parameter: which value of it does not?" in text) == (code == PARTS)
     assert ("how many blocks in x, y, z?" in text) == (grid is None and "grid:" in text)
     if grid is not None:
         assert (data["grid"], data["block"]) == (grid, block)

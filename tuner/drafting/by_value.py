@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.classes import cached_property, dataclass
+from tuner.drafting.yaml_text import listed
 from tuner.errors import ExpressionError
 from tuner.space import expressions, structs
 from tuner.space.dtypes import DTYPES, complex_of
@@ -86,11 +87,11 @@ def is_open(keys: Sequence[str]) -> bool:
     return any(re.search(r"\bvalue: \[?1\b", line) for line in keys)
 
 
-def listed(fields: Sequence[str]) -> str:
+def names_of(fields: Sequence[str]) -> str:
     """The names of fields, as a sentence lists them; of many, the first."""
     every = [match[2] for field in fields if (match := _FIELD.fullmatch(field))]
     shown = every if len(every) <= MOST_LISTED + 1 else [*every[:MOST_LISTED], f"{len(every) - MOST_LISTED} more"]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+    return listed(shown)
 
 
 def is_told(field: str, numbers: Mapping[str, str]) -> bool:

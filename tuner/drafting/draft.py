@@ -15,7 +15,7 @@ from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
 from tuner.drafting.references import DraftedReference
 from tuner.drafting.repeats import Repeats
-from tuner.drafting.yaml_text import asked, name_of, remark, word
+from tuner.drafting.yaml_text import asked, listed, name_of, remark, word
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
@@ -54,7 +54,7 @@ class Draft:
             f"# Written by `tune new {self.source.name}`. Each `# ?` comment is a question: answer it on its line,",
             f"# then remove the comment. `tune validate {self.output.name}` lists the open questions.",
             *self._python_host(),
-            f"title: {word(self.facts.prototype.name)}",
+            f"title: {word(', '.join(step.name for step in self.facts.steps))}",
             "operation:",
             *self._sizes(),
             *self.arguments.lines(),
@@ -136,7 +136,7 @@ class Draft:
         known |= {name: str(number) for name, number in self.told.options.items() if number is not None}
         each = (f"{word(name)}: {known.get(name) or (1 if name in whole else _usual(name))}" for name in names)
         others = [name for name in names if name not in known]
-        of_others = f" of {' and '.join(others)}" if known else ""
+        of_others = f" of {listed(others)}" if known else ""
         about = ["as the host passes them"] * bool(known) + [f"write the usual values{of_others}"] * bool(others)
         return [f"  options: {{{', '.join(each)}}}  # {'; '.join(about)}"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
+from collections.abc import Sequence
 
 from tuner.space.sources.prototype import Parameter
 
@@ -19,6 +20,11 @@ def asked(question: str) -> str:
 def remark(text: str) -> str:
     """The comment with a remark; empty if there is none."""
     return f"  # {text}" if text else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence lists them: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def name_of(parameter: Parameter) -> str:

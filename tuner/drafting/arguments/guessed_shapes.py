@@ -39,7 +39,8 @@ class GuessedShapes:
         told = self._told.shape(name) or self._told.per_block(name)
         known = told or self._of_rows(name) or self._of_macros(name) or self._told.of_host(name) or self._likely(name)
         length = 0 if known else self._facts.shapes.length_of_records(name)
-        guess = self.guess[:1] if self._facts.shapes.is_plain(name) else self.guess
+        is_plain = self._facts.shapes.is_plain(name) and self._told.sizes  # the axes of images are all of a buffer
+        guess = self.guess[:1] if is_plain else self.guess
         return known or [*guess, *[str(length)] * bool(length)]
 
     @cached_property

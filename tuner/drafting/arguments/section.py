@@ -11,6 +11,7 @@ from tuner.drafting.arguments.guessed_shapes import GuessedShapes
 from tuner.drafting.arguments.inputs import DraftedInputs
 from tuner.drafting.arguments.line import ArgumentLine
 from tuner.drafting.arguments.values import DraftedValues
+from tuner.drafting.polynomials import names_in
 from tuner.drafting.yaml_text import asked, name_of, word
 from tuner.space.dtypes import complex_of
 from tuner.space.sources.prototype import Parameter
@@ -171,7 +172,8 @@ class DraftedArguments:
         if role in ("out", "inout") and self.facts.choices.is_placed(name):
             ask = "atomics return its indices, so its order varies: declare what is compared in `derive:`, or"
             line.asks.append(f"{ask} write `compared: false`")
-        if self.told.per_block(name) and role != "scratch":
+        blocks = names_in(" ".join(self.told.per_block(name)))
+        if blocks and role != "scratch" and self.facts.knobs.keys().isdisjoint(blocks):  # else `derive:` asks
             ask = "is it one element per block? then declare what is compared, such as its sum, in `derive:`"
             line.asks.append(ask)
         if role in ("in", "inout"):

@@ -52,7 +52,7 @@ class DraftedValues:
         left = [key for key in left if self._with_option(key) == key]
         which = "which values has it"
         if 0 < len(left) < sum("dtype:" in key for key in keys):  # others have the numbers of the host
-            which = f"which {'value has' if len(left) == 1 else 'values have'} {by_value.listed(left)}"
+            which = f"which {'value has' if len(left) == 1 else 'values have'} {by_value.names_of(left)}"
         pair = f", or is it {complex_of(str(parameter.dtype))}?" if parameter.is_pair else ""
         ask = f"{which}: sizes, options, expressions of them{pair}" if left else ""
         return "\n      ".join([f"    - {first}{asked(ask)}", *others])
