@@ -559,8 +559,10 @@ def test_numbers_in_addresses_are_whole_and_likely_strides_and_tolerances_are_na
     assert set(data["operation"]["sizes"]) == {"wide", "LONG", "rows", "x_1"}
     assert (data["operation"]["options"], data["derived"]) == ({"scale": 0.5}, {"B": 1})
     tolerances = re.findall(r"^  # tolerance: (.*?)    # if ", text, re.MULTILINE)
-    assert tolerances == ["1e-3 * N", "{rtol: 64 * epsilon}", "{OUT: 1}"]
+    assert tolerances == ["1e-3 * TERMS", "{rtol: 64 * epsilon}", "{OUT: 1}"]
     assert "TF32" not in drafted(tmp_path, MOVED.replace("load(block))", "load(block), input_precision='ieee')"))
+    looped = MOVED.replace("    y = ", "    for _ in range(0, tl.cdiv(wide, BM)):\n        y = ")
+    assert "# tolerance: 1e-3 * wide    # if tl.dot" in drafted(tmp_path, looped)
 
 
 TILES = """\
