@@ -666,6 +666,12 @@ def test_without_inputs_a_draft_offers_a_function_of_sizes(tmp_path: Path, tune:
     assert "# reference: zeros(n)    #" in file.read_text()
 
 
+def test_the_chunk_of_a_schedule_is_no_size_whatever_its_name(tmp_path: Path, tune: Tune) -> None:
+    loop = "#pragma omp parallel for schedule(static, ROWS)\n    for (int i = 0; i < n; i++) y[i] = 1;\n"
+    file = drafted(tmp_path, tune, "f.c", f"#define ROWS 8\nvoid f(float *y, int n) {{\n{loop}}}\n")
+    assert "  ROWS: [2, 4, 8, 16, 32]\n" in file.read_text()
+
+
 HOST = """\
 #include <cstdio>
 #include <vector>  // for main()

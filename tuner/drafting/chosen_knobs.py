@@ -23,6 +23,7 @@ from tuner.space.sources.prototype import Prototype, prototypes
 from tuner.space.sources.source import GUARD
 
 _OF_A_BLOCK = re.compile(r"\bcub :: Block\w+ <")  # templates whose arguments have the number of threads
+_SCHEDULE = re.compile(r"\bschedule\s*\([^()]*\)")  # of OpenMP
 _ASSERTED = re.compile(r"\bassert \( [^;]*;")
 
 
@@ -50,7 +51,7 @@ class ChosenKnobs(ChosenSizes):
         }
         of_text = self._numbers_of_text(taken).items()
         for name, knob in ((name, knob) for name, knob in of_text if name in self.numbers and self._is_used(name)):
-            found[name] = proposals.asked_as_size(name, knob, self.body)
+            found[name] = proposals.asked_as_size(name, knob, f"{self.body} {' '.join(_SCHEDULE.findall(self.own))}")
             asked = "it enters what is computed" if self.enters_numbers(name) else ""
             asked = asked or "sizes are divided by it" * uses.divides_sizes(name, self.body, self.sizes)
             text = " ; ".join([self.body, *self._of_functions])

@@ -181,7 +181,7 @@ def is_size(name: str, value: int) -> bool:
 
 def asked_as_size(name: str, knob: Knob, text: str) -> Knob:
     """A knob with a question if it has the name of a size, and no tile or step of a loop is made of it."""
-    is_tile = re.search(rf"(?:\*|[-+] =) {name}\b|\b{name} \*", text) is not None
+    is_tile = re.search(rf"(?:\*|[-+] =|\bschedule\s*\(\w+\s*,) *{name}\b|\b{name} \*", text) is not None
     if is_tile or knob.question or int(knob.default) < 2 or not _SIZE_NAME.fullmatch(name):
         return knob
     return replace(knob, question="is it a size of the problem? then keep only its value, or write it under sizes:")
