@@ -452,6 +452,7 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"parameters": {"unroll": 3}}, "tune_params: unroll is 3; write a list"),
         ({"parameters": {"un roll": [1]}}, "tune_params: 'un roll' is not a name; use letters, digits and _"),
         ({"parameters": {"unroll": "abc"}}, "tune_params: unroll is 'abc'; write a list"),
+        ({"parameters": {"unroll": ["1 + 1"]}}, r"tune_params: unroll has the value '1 \+ 1'; values are .* words of "),
         ({"parameters": {"unroll": [[1, 2]]}}, r"tune_params: unroll has the value \[1, 2\]; values are numbers"),
         ({"source": "/"}, "kernel_source '/': no file in .* and no text of a kernel"),
         ({"observers": [RegisterObserver()]}, "observers: RegisterObserver: only CUDA's compilers tell registers"),

@@ -158,8 +158,10 @@ def _check_values(name: str, values: Any) -> None:
     if isinstance(values, str) or not isinstance(values, Collection):
         raise RequestError(f"tune_params: {name} is {values!r}; write a list of its values")
     for value in values:
-        if not isinstance(value, bool | int | float | str | np.generic):
-            raise RequestError(f"tune_params: {name} has the value {value!r}; values are numbers, booleans and words")
+        is_word = isinstance(value, str) and value.isidentifier()
+        if not is_word and not isinstance(value, bool | int | float | np.generic):
+            words = "numbers, booleans and words of letters, digits and _"
+            raise RequestError(f"tune_params: {name} has the value {value!r}; values are {words}")
 
 
 def braced(text: str, parameters: Mapping[str, Any]) -> str:
