@@ -666,6 +666,12 @@ def test_without_inputs_a_draft_offers_a_function_of_sizes(tmp_path: Path, tune:
     assert "# reference: zeros(n)    #" in file.read_text()
 
 
+def test_an_expression_adds_only_inputs_of_the_output_s_shape(tmp_path: Path, tune: Tune) -> None:
+    loop = "for (int i = 0; i < n; i++) y[i] = w[0] * x[i] + w[1] * z[i] + w[2];"
+    arguments = "float *y, const float *x, const float *w, const float *z, int n"
+    assert "# reference: x + z    #" in drafted(tmp_path, tune, "f.c", f"void f({arguments}) {{ {loop} }}").read_text()
+
+
 def test_the_chunk_of_a_schedule_is_no_size_whatever_its_name(tmp_path: Path, tune: Tune) -> None:
     loop = "#pragma omp parallel for schedule(static, ROWS)\n    for (int i = 0; i < n; i++) y[i] = 1;\n"
     file = drafted(tmp_path, tune, "f.c", f"#define ROWS 8\nvoid f(float *y, int n) {{\n{loop}}}\n")

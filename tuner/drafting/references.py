@@ -127,7 +127,8 @@ class DraftedReference:
     def _expression(self, inputs: list[str], output: str) -> str:
         """A guess of the reference expression; empty if too little is known.
 
-        It is `bincount` for scattered sums, `sum` for an output of one element, else the sum of the inputs.
+        It is `bincount` for scattered sums, `sum` for an output of one element, else the sum of the inputs that have
+        the output's shape.
         """
         for array in self._shapes.arrays:
             chosen = [name for name in self._facts.choices.indices_into(array.name) if name != array.name]
@@ -138,7 +139,10 @@ class DraftedReference:
                     return ""
                 weights = f"weights={others[0]}, " if others else ""
                 return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
-        single = {name_of(array) for array in self._shapes.arrays if self._told.shape(array.name) == ["1"]}
+        shapes = {name_of(array): self._shapes.shape(array.name) for array in self._shapes.arrays}
+        single = {name for name, shape in shapes.items() if shape == ["1"]}
+        if output in shapes and output not in single:  # others cannot be added
+            inputs = [name for name in inputs if shapes.get(name, shapes[output]) == shapes[output]] or inputs[:1]
         return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
 
 
