@@ -96,7 +96,9 @@ SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
     "a tile and its border": ("s = x[blockIdx.x * TILE + threadIdx.x + 2];", None),
     "two elements each": ("s = x[2 * i] + x[2 * i + 1];", None),
     "two halves": ("if (i < n) s = x[i] * x[i + n];", None),
-    "two halves of a row": ("if (i < n) s = x[blockIdx.y * 2 * n + i] * x[blockIdx.y * 2 * n + n + i];", None),
+    "two halves of a row": (
+        "if (i < n) s = x[blockIdx.y * 2 * n + i] * x[blockIdx.y * 2 * n + n + i];", ["k", 2, "n"]
+    ),
     "taps of a filter": ("if (i < n) for (int r = 0; r <= 2; r++) s += x[i + r];", ["n + 2"]),
     "taps of a filter within the rows": ("if (i < n) for (int r = 0; r < 3; r++) if (i + r < n) s += x[i + r];", ["n"]),
     "rows with a margin": ("if (i < n && blockIdx.y < k) s = x[blockIdx.y * (n + 2) + i + 1];", ["k", "n + 2"]),
