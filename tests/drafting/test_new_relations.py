@@ -76,13 +76,26 @@ PROGRAMS = {
         f"{INDEX} for (int k = 0; k < EACH; k++) if (i + k * step < n) y[i + k * step] = x[i + k * step]; }}",
         ["grid: [ceil_div(n, block_size_x * EACH)]\n"],
     ),
+    "a whole member of a struct that only enters what is computed": (
+        "struct Row { int n; }; struct Gain { int n; float k; };\n__global__ void f(float *y, Row a, Gain b) {"
+        f"{INDEX}"
+        "if (i < a.n) y[i] = b.k * b.n; }",
+        ["  options: {b_n: 1, k: 1.0}  # write the usual values\n"],
+    ),
+    "a number of threads in the offset of a pointer": (
+        "#define BLOCK 128\n__global__ void f(float *y, const float *x, int n) { float v = 0;"
+        "const float *p = x + (blockIdx.x * BLOCK + threadIdx.x) * 4; for (int k = 0; k < 4; k++) v += *p++;"
+        "atomicAdd(y, v); }",
+        ["  BLOCK: [32, 64, 128, 256, 512]\n", "block: [BLOCK]\n"],
+    ),
     "kinds of cells, which decide whose neighbours are read and who leaves, and shift counts": (
-        "enum Cell { OPEN, WALL };\n__global__ void f(unsigned *y, const unsigned char *cell, const int *by, int n) {"
-        f"{INDEX} if (i >= n) return; unsigned s[4]; const unsigned char own = cell[i]; if (own == WALL) return;"
+        "enum Cell { OPEN, WALL, DOOR };\n__global__ void f(unsigned *y, const unsigned char *cell, const int *by, "
+        f"int n) {{ {INDEX} if (i >= n) return; unsigned s[4];"
+        "const unsigned char own = cell[i]; if (own == WALL) return;"
         "for (int k = 0; k < 4; k++) { if (by[k] == i) continue; s[k] = i; }"
-        "y[i] = cell[i + 1] != OPEN ? 0 : 1u << by[i]; }",
+        "y[i] = cell[i + 1] != Cell::OPEN && cell[i + 1] != DOOR ? 0 : 1u << by[i]; }",
         ["role: out}  # ? elements of cell decide where it is written: does it keep others? then role: inout\n",
-         "# ? it is compared with WALL and OPEN: which values has it? such as fill: {choice: [0, 1]}\n",
+         "# ? it is compared with WALL, Cell::OPEN and DOOR: which values has it? such as fill: {choice: [0, 1]}\n",
          "# ? it is a shift count: which values may it have? such as fill: {integers: [0, 31]}\n"],
     ),
     "a degree, which bounds threads and begins a loop": (
@@ -100,10 +113,13 @@ PROGRAMS = {
          "# ? it is compared with ON: which values has it? such as fill: {choice: [0, 1]}\n"],
     ),
     "how often a loop replaces what its next pass reads, and a seed": (
-        f"#define ROUNDS 8\n#define EACH 4\n__global__ void f(unsigned *y, int n, unsigned seed) {{ {INDEX}"
+        "#define ROUNDS 8\n#define EACH 4\n#define MOST 4\n__global__ void f(unsigned *y, int n, unsigned seed) {"
+        f"{INDEX}"
         "unsigned v = seed ^ i; for (int r = 0; r < ROUNDS; r++) { v = v * 1664525u + 1013904223u; v = v ^ (v >> 7); }"
-        "int at = i; for (int k = 0; k < EACH; k++) { if (at < n) y[at] = v; at = at + blockDim.x * gridDim.x; } }",
+        "int at = i; for (int k = 0; k < EACH; k++) { if (at < n) y[at] = v; at = at + blockDim.x * gridDim.x; }"
+        "int w = 0; while (w < MOST && v > 9) { v = v * 3; w++; } if (i < n) y[i] = v; }",
         ["  options: {seed: 1}  # write the usual values\n", "  EACH: [1, 2, 4, 8, 16]\n",
+         "  MOST: [1, 2, 4, 8, 16]  # ? a loop repeats so often: if others compute something else, keep one\n",
          "  ROUNDS: [2, 4, 8, 16, 32]  # ? a loop repeats so often: if others compute something else, keep one\n"],
     ),
     "a macro with the name of a size, of which no tile is made": (

@@ -132,6 +132,7 @@ class Draft:
         if not names:
             return []
         whole = {p.name for p in self.facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
+        whole |= self.facts.fields.keys()
         known = {name: value for name in names if (value := _option(self.facts.passed(name), name in whole))}
         known |= {name: str(number) for name, number in self.told.options.items() if number is not None}
         each = (f"{word(name)}: {known.get(name) or (1 if name in whole else _usual(name))}" for name in names)

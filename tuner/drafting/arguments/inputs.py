@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tuner.drafting.polynomials import names_in
 from tuner.drafting.roles import uses
+from tuner.drafting.yaml_text import listed
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 
@@ -88,7 +89,7 @@ class DraftedInputs:
         if kind == "integer" and uses.is_shift_count(names, body):
             return ["it is a shift count: which values may it have? such as fill: {integers: [0, 31]}"]
         if kind == "integer" and (codes := uses.codes(names, body, self._facts.constants_of_code)):
-            return [f"it is compared with {' and '.join(codes)}: which values has it? such as fill: {{choice: [0, 1]}}"]
+            return [f"it is compared with {listed(codes)}: which values has it? such as fill: {{choice: [0, 1]}}"]
         if kind == "integer" and self._facts.choices.is_limit(parameter.name):
             return ["indices are compared with it: which values may it have? such as fill: {python: data.py:make}"]
         return []

@@ -17,12 +17,13 @@ _DECLARED = re.compile(
     r"^ *(?:(?:const|static|unsigned) )*"
     r"(?:int|unsigned|long|u?short|u?char|bool|auto|size_t|u?(?:int|long)\d*(?:_t)?)(?: long)* (\w+)"
 )
-_NO_VALUE = re.compile(r"\b(?:for|while|switch|case|pragma|__shared__|__local)\b")
+_NO_VALUE = re.compile(r"\b(?:for|while|switch|case|pragma|__shared__|__local)\b|\w \* (?:\w+ )*\w+ = ")
 _ASSIGNS = re.compile(r" *(?:(?:\w+ )*\w+ (?:\. \w+ )?(?:[-+*/] )?= (?!=)|return\b)")
 _LOOP = re.compile(r"\b(?:for|while) \(")
 _WORD = re.compile(r"(?<!\. )\b[A-Za-z_]\w*")
 _ELEMENT = re.compile(r"\b(\w+) @")
 _INDEX = re.compile(r"\[[^\[\]]*\]")
+_BEGUN_LOOP = re.compile(r"\b(?:for \( (?:(?:\w+ )*?\w+ = [01] )?; |while \( )(\w+) < (?:= )?$")
 _LIMITS = re.compile(r"\b(?:f?(?:min|max)f?|clamp) \(")
 _COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass|(?i:\w*seed)")
 
@@ -228,21 +229,17 @@ def is_shift_count(names: Collection[str], body: str) -> bool:
 def codes(names: Collection[str], body: str, known: Collection[str]) -> list[str]:
     """The numbers and `known` constants with which the elements of an array are compared for equality, if nothing else
     is done with them."""
-    element, constant = (
-        _element(names, body),
-        rf"((?:\w+ :: )*(?:{'|'.join(map(re.escape, sorted(known))) or '-'})|\d+)\b",
-    )
+    element = _element(names, body)
+    constant = rf"((?:\w+ :: )*(?:{'|'.join(map(re.escape, sorted(known))) or '-'})|\d+)\b"
     compared = rf"(?<![-+*/%] ){element} [=!] = {constant}(?! [-+*/%])|\b{constant} [=!] = {element}(?! [-+*/%])"
-    rest, found = (
-        re.sub(rf"(?:\b\w+|{element}) = {element} ;|\b(?!return )\w+ {element} ;", "", body),
-        dict[str, None](),
-    )
+    found = dict[str, None]()
+    rest = re.sub(rf"(?:\b\w+|{element}) = {element} ;|\b(?!return )\w+ {element} ;", "", body)
     for pair in re.findall(compared, rest):
         found |= dict.fromkeys(filter(None, pair))
     if re.search(rf"\bswitch \( {element} \)", rest):
         found |= dict.fromkeys(re.findall(rf"\bcase {constant} :", rest))
     rest = re.sub(rf"\bswitch \( {element} \)", "", re.sub(compared, "", rest))
-    return [] if re.search(element, rest) else [*found]
+    return [] if re.search(element, rest) else [each.replace(" ", "") for each in found]
 
 
 def last_by_number(name: str, number: int, body: str) -> str:
@@ -268,14 +265,16 @@ def with_tiles(names: Collection[str], body: str) -> set[str]:
 
 def is_repetition(name: str, text: str) -> bool:
     """Whether a constant only says how often loops run whose passes replace what the next one reads, as in
-    `for (r = 0; r < ROUNDS; r++) x = f(x);`: no index follows from the pass."""
+    `for (r = 0; r < ROUNDS; r++) x = f(x);` and `while (r < MOST && x < 4) { x = f(x); r++; }`: no index follows from
+    the pass."""
     words, count = text.split(" "), 0
     for at in (at for at, word in enumerate(words) if word == name):
-        head = re.search(r"\bfor \( (?:\w+ )*?(\w+) = 0 ; \1 < $", " ".join([*words[max(0, at - 12) : at], ""]))
-        if head is None or words[at + 1] != ";":
+        head = _BEGUN_LOOP.search(" ".join([*words[max(0, at - 12) : at], ""]))
+        if head is None or words[at + 1] not in (";", "&", ")"):
             return False
-        start = matching(words, words.index("(", max(i for i in range(at) if words[i] == "for"))) + 1
+        start = matching(words, words.index("(", max(i for i in range(at) if words[i] in ("for", "while")))) + 1
         body = " ".join(words[start : end_of(words, start)])
+        body = re.sub(rf"\b{head[1]} \+ \+ ;|\+ \+ {head[1]} ;", ";", body)
         changed = {*re.findall(r"\b(\w+) (?:\. \w+ )?(?:[-+*/%|&^] )?= (?!=)", body)}
         kept = {each for each in changed if re.search(rf"\b{each}\b.*\b{each}\b|\b{each} [-+*/%|&^] =", body)}
         indices = {word for each in re.findall(r"\[[^\[\]]*\]", body) for word in each.split(" ")}
