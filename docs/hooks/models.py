@@ -81,11 +81,11 @@ class Model(NamedTuple):
 
     def matches(self) -> bool:
         """Whether the file is of the tables as they are."""
-        if not self.path.is_file():
+        problem = model_files.problem_of(self.queries[0], self.head.units)
+        try:
+            found = model_files.ModelFile.of(self.path.read_bytes(), problem)
+        except (FileNotFoundError, ValueError):  # ValueError: damaged, or of another version
             return False
-        found = model_files.ModelFile.of(
-            self.path.read_bytes(), model_files.problem_of(self.queries[0], self.head.units)
-        )
         return found is not None and {table.digest for table in self.served()} <= found.tables
 
     def write(self, ask: Any, trains: bool = True) -> None:

@@ -83,7 +83,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_table.TimeTable, "from_arrays", lambda *_: pytest.fail("it reads times"))
 
 
-def test_the_models_that_ship_are_of_the_tables_that_ship() -> None:
+def test_the_models_that_ship_are_of_the_tables_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location("models", ROOT / "docs/hooks/models.py")
     assert spec is not None
     assert spec.loader is not None
@@ -92,6 +92,8 @@ def test_the_models_that_ship_are_of_the_tables_that_ship() -> None:
     models = {str(model.path.relative_to(ROOT)): model.matches() for model in hook.models([])}
     assert len(models) >= 4
     assert [path for path, matches in models.items() if not matches] == [], "run `python docs/hooks/models.py`"
+    monkeypatch.setattr(model_files, "VERSION", model_files.VERSION + 1)
+    assert not next(hook.models(["sgemm3x"])).matches()
 
 
 def test_the_tables_and_models_that_ship_are_small() -> None:

@@ -21,8 +21,9 @@ the best configuration of the nearest size. The same predictions determine the c
 deviations by which a kernel must be predicted to beat the library, so that the chosen kernel is rarely slower than the
 library. They also show where predictions err. Among several configurations with similar predicted times, the minimum is
 probably an underestimate (the winner's curse), so times are lengthened if predictions at nearby sizes were wrong.
-`benchmarks/lookup.py` compares the look-up by this model with the look-up by the nearest size on recordings; the model
-was never worse.
+`benchmarks/lookup.py` compares the look-up by this model with the look-up by the nearest size on recordings; the table
+is in docs/dispatch.md. The model is better if configurations were measured at all sizes. If each size has only its own,
+look-ups by the model were up to 0.4 % slower.
 """
 
 from __future__ import annotations
