@@ -61,10 +61,9 @@ class OpenCLCompiler(Compiler):
         names = defined.split(";")
         for kernel in source.kernels:
             if kernel not in names:
-                # PoCL's headers define such names as macros.
-                other = next((name for name in names if name.endswith(f"_{kernel}")), None)
+                other = f"_cl_{kernel}"  # PoCL's headers define the names of functions as macros
                 reason = f"OpenCL C has a function of this name, which makes it {quoted(other)}; rename it"
-                raise BuildError(missing_kernel(source, kernel, reason if other else ""))
+                raise BuildError(missing_kernel(source, kernel, reason if other in names else ""))
         binary = source.text.encode() if self._is_pocl else _binary_of(program)
         interface = parameters.interface(program, source.kernels, lambda more: self._built(source, source.text + more))
         return Build(binary, {k: self._figures(program, k) for k in source.kernels}, interface=interface)

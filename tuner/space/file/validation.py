@@ -1,6 +1,7 @@
 """Validates a YAML file with a pydantic model; the first error becomes one message with file, line and key."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, get_args
 
@@ -58,13 +59,16 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
             most, least = f"most {bounds.get('max_length')} are allowed", f"least {bounds.get('min_length')} is needed"
             return f"{bounds['actual_length']} {noun}; at {most if fault == 'too_long' else least}"
         case "string_pattern_mismatch" if error["loc"][-1] == "compute_capability":
-            return f"{quoted(value)} is not a comparison; write one such as '>={value}'"
+            number = re.search(r"\d+(\.\d+)?", value)
+            return f"{quoted(value)} is not a comparison; write one such as '>={number[0] if number else '7.0'}'"
         case "string_pattern_mismatch":
             return f"{quoted(value)} is not a name; use letters, digits and _"
     text = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else quoted(value)
     match error["type"]:
         case "list_type":
-            return f"{text}: a list is needed" + ("" if isinstance(value, dict) else f"; write [{value}]")
+            return f"{text}: a list is needed" + (
+                "" if value is None or isinstance(value, dict) else f"; write [{value}]"
+            )
         case "dict_type" | "model_type":
             return f"{text}: a mapping is needed, as in `name: value`"
     said, _, _ = error["msg"].partition(" or instance of ")  # a class of ours, which no file can hold

@@ -29,7 +29,8 @@ _QUESTION = re.compile(r"(?:^|\s)# \? (.*)$")
 # What is usually wrong where PyYAML says this.
 _HINTS = {
     "\\t": " (indent with spaces, not tabs)",
-    "mapping values are not allowed here": "; put a text that contains `: ` in quotes",
+    "mapping values are not allowed here": "; put a text that contains `: ` in quotes, or mend the line before, "
+    "which may lack its `:` or be indented less",
     "but found '<block mapping start>'": "; indent the keys of a mapping by the same number of spaces",
 }
 
