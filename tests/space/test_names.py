@@ -174,7 +174,7 @@ MISSING = {
     "opencl": (
         "opencl",
         "; it defines ",
-        "__kernel void g(__global float *y, int n) { y[0] = n; }\nvoid f(__global float *y) { y[0] = 1; }",
+        "__kernel void g_f(__global float *y, int n) { y[0] = n; }\nvoid f(__global float *y) { y[0] = 1; }",
     ),
 }
 
