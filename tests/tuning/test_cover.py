@@ -277,3 +277,11 @@ def test_a_winner_that_other_sizes_tell_to_be_far_behind_is_not_measured(host: D
 
     assert kept(sizes[:4]) == [quick, slow, new], "too little is known"
     assert kept(sizes) == [quick, new]
+    alike = [{"block_size": block, "openmp": 0} for block in range(64, 464, 10)]
+    for size in sizes:
+        times = [size**3 / 1e6 * (1 + number / 200) for number in range(len(alike))]
+        trials = [Trial(c, Outcome(times=(ms,)), (ms,)) for c, ms in zip(alike, times, strict=True)]
+        table.add({"M": size, "N": size, "K": size, "batch": 1}, kernel, trials)
+    winners = PredictedWinners({kernel: space}, {kernel: [quick, *alike]}, [table], scope, host.info)
+    at = {"M": 100, "N": 100, "K": 100, "batch": 1}
+    assert winners.of({kernel: alike}, at)[kernel] == alike, "none is over 1.2 x the best"

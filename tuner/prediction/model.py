@@ -160,13 +160,14 @@ class TimeModel:
         sizes: Mapping[str, int],
         lent: bool = False,
         is_valid: Callable[[int], bool] = lambda position: True,
+        within: float = 1.0,
     ) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
 
         Uncertainty lengthens the time of a kernel, more so if the library is a candidate. `lent`: whether the times are
         those of another type of the same width, which say less of the library. `is_valid` tells of a position in the
-        result whether that configuration may run at these sizes. Only the entries that may be the fastest valid one
-        include the Gaussian process's residual.
+        result whether that configuration may run at these sizes. Only the entries that may take less than `within`
+        times the fastest valid one's time include the Gaussian process's residual.
         """
         predicted = np.full(self._count, np.inf)
         if self.trained is None:
@@ -177,10 +178,10 @@ class TimeModel:
         times *= self._prior
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = (times + self._first).argsort()[: np.count_nonzero(np.isfinite(times))]
-        # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time of a
-        # valid entry. An invalid one says nothing of those that remain.
+        # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below `within` times the
+        # best time of a valid entry. An invalid one says nothing of those that remain.
         best, done, library, of_library = math.inf, 0, math.inf, None
-        while done < len(ranked) and times[ranked[done]] < best:
+        while done < len(ranked) and times[ranked[done]] < within * best:
             batch = ranked[done : done + BATCH]
             factors, errors, nearest = self._residuals(batch, self._cost.features(amounts, schedule, batch))
             corrected, is_kernel = times[batch] * factors / self._prior[batch], self._is_kernel[batch]

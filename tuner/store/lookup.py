@@ -238,10 +238,11 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
     model = TimeModel(entries, query.scope, query.units, query.cache)
     if model.regret is None:
         return
-    times = model.times(query.scope.sizes)
-    for position in times.argsort(kind="stable"):
+    is_valid = functools.cache(lambda position: query.space.valid(entries[position].config, query.scope))
+    times = model.times(query.scope.sizes, is_valid=is_valid)
+    for position in times.argsort(kind="stable").tolist():
         config = entries[position].config
-        if math.isfinite(times[position]) and query.space.valid(config, query.scope):
+        if math.isfinite(times[position]) and is_valid(position):
             fit = next(fit for fit in usable if config in fit.record.configs)
             rank = fit.record.configs.index(config)
             notes = _notes(fit, query.space)

@@ -63,9 +63,10 @@ class PredictedWinners:
         """
         if self._model is None:
             return {name: [*configs] for name, configs in valid.items()}
-        times = self._model.times(sizes)
+        pairs = {(name, config_key(config)) for name, configs in valid.items() for config in configs}
+        times = self._model.times(sizes, is_valid=lambda each: self._pairs[each] in pairs, within=within)
         predicted = dict(zip(self._pairs, times, strict=True))
-        ascending = sorted(predicted[name, config_key(config)] for name, configs in valid.items() for config in configs)
+        ascending = sorted(predicted[pair] for pair in pairs)
         limit = within * ascending[0] if ascending else math.inf
         if len(ascending) > most:
             limit = min(limit, ascending[int(most) - 1])
