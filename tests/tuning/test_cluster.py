@@ -29,6 +29,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.errors import DeviceError, EnvironmentTrouble, OptionError, WorkerDied
 from tuner.measure.process import scratch
+from tuner.measure.process.replies import failure
 from tuner.measure.process.task import Task
 from tuner.measure.remote.remote_device import Lost, RemoteDevice
 from tuner.measure.remote.remote_supervisor import RemoteLead, RemoteSupervisor
@@ -153,7 +154,7 @@ def test_files_of_a_space_travel_to_a_station_that_does_not_have_them(tmp_path: 
 class ScriptedLine:
     """A line to a station that never was: it replies what it is told, until it is lost."""
 
-    def __init__(self, machine: str, device: dict[str, Any]) -> None:
+    def __init__(self, machine: str, device: dict[str, Any], **others: dict[str, Any]) -> None:
         self.asked: list[str] = []
         self.is_lost = self.is_closed = False
         place = f"{machine} {device['id']}"
@@ -162,6 +163,7 @@ class ScriptedLine:
             "task": {"device": device, "compiler": None, "place": place, "depth": 1, "headers": ""},
             "ready": {"missed_cases": [], "method_notes": []},
             "ask": {"found": [], "answer": {"ms": 1.5}},
+            **others,
         }
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def test_the_finals_go_on_with_another_device_when_theirs_is_lost(host: dict[str
             remotes[0].build({"unroll": 1})
 
 
-def test_one_station_holds_a_device_and_devices_of_another_kind_are_left_out(
+def test_one_station_holds_a_device_and_the_stations_of_those_that_do_not_join_end(
     host: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = {**host, "toolchain": "another compiler"}
@@ -214,6 +216,7 @@ def test_one_station_holds_a_device_and_devices_of_another_kind_are_left_out(
         "w2": ScriptedLine("b", host),
         "w3": ScriptedLine("c", host),
         "w4": ScriptedLine("c", host),
+        "w5": ScriptedLine("d", host, task=failure(DeviceError("it has no C compiler"))),
     }
     monkeypatch.setattr(cluster, "opened", lambda address: ScriptedCluster(address, lines))
     notes: list[str] = []
@@ -221,8 +224,9 @@ def test_one_station_holds_a_device_and_devices_of_another_kind_are_left_out(
     crew = cluster_crew.ClusterCrew(task, ["host"], "tcp://x:1", notes.append)
     with contextlib.closing(crew), crew.on(task):
         assert crew.device.toolchain == host["toolchain"]
-        assert [line.is_closed for line in lines.values()] == [True, False, False, True]
+        assert [line.is_closed for line in lines.values()] == [True, False, False, True, True]
     assert notes == [
+        "host:0 of d (w5): it has no C compiler; the search goes on without it",
         f"host:0 of a (w1) does not join: it has another compiler, the others have {host['toolchain']}, and devices of "
         "different kinds do not share a study",
         "tcp://x:1: 2 devices measure",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tuner import devices
 from tuner.classes import dataclass
@@ -33,9 +32,6 @@ from tuner.tuning.progress import Progress
 from tuner.tuning.recordings import logs
 from tuner.tuning.recordings.recording import Entry
 from tuner.tuning.request import CheckedRequest, TuningRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,8 @@ class ClusterDevices:
                 first.append(self._remote(worker, worker.devices[0], line))
             else:  # as many workers as it has devices have come from this machine
                 line.close()
-        opened = self._on_task(first)
-        alike = self._alike_of(opened)
-        for remote in opened:
+        alike = self._alike_of(self._on_task(first))
+        for remote in first:
             if remote in alike:
                 self._admit(remote)
             else:
