@@ -112,6 +112,14 @@ PROGRAMS = {
         ["  options: {cost: 1}  # write the usual values\n",
          "# ? it is compared with ON: which values has it? such as fill: {choice: [0, 1]}\n"],
     ),
+    "whole numbers that elements are compared with, or a function computes with, beside one that limits an index": (
+        "__device__ int most(int a, int b) { return a > b ? a : b; }\n"
+        "__global__ void f(int *y, const int *x, int n, int limit, int cost, int last) { __shared__ int at[256];"
+        "const int *row = x + (size_t)blockIdx.x * n; for (int c = threadIdx.x; c < n; c += blockDim.x) {"
+        "at[threadIdx.x] = row[c] > limit; __syncthreads(); if (at[threadIdx.x]) "
+        "y[blockIdx.x * n + at[0]] = most(row[c] - cost, 0); } int own = threadIdx.x; if (own < last) y[own] = 0; }",
+        ["    n:\n    last:\n  options: {limit: 1, cost: 1}  # write the usual values\n"],
+    ),
     "how often a loop replaces what its next pass reads, and a seed": (
         "#define ROUNDS 8\n#define EACH 4\n#define MOST 4\n__global__ void f(unsigned *y, int n, unsigned seed) {"
         f"{INDEX}"

@@ -128,19 +128,20 @@ class DraftedExtents:
 
     @cached_property
     def options(self) -> dict[str, int | None]:
-        """The whole scalars that are options, with their numbers, or None: all launches pass the same number, or they
-        only enter what is computed; and neither extents nor indices have them, as a count of iterations. None of them
-        is if nothing else is a size, or if the shape of an array is unknown."""
+        """The whole scalars that are options, with their numbers, or None: they decide neither extents, indices nor
+        bounds, or all launches pass the same number and neither extents nor indices have them, as a count of
+        iterations. None of the latter is if the shape of an array is unknown, and none at all is if nothing else is a
+        size."""
         facts, every = self._facts, self._every_size
         arrays = [p.name for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
-        if any(self.shape(name) is None and not self.per_block(name) for name in arrays):
-            return {}
+        is_known = all(self.shape(name) is not None or self.per_block(name) for name in arrays)
         texts = [*self.values.values(), *self.restrictions(), *map(written, self._said.local.values())]
         texts += [each for name in arrays for each in facts.shapes.reads(name)]
         used = self._used() | {word for each in texts for word in names_in(each)}
         names = [n for n in every if n in facts.sizes and n not in used]
         numbers = {name: facts.launched.number(name) for name in names}
-        found = {name: number for name, number in numbers.items() if number is not None or facts.is_quantity(name)}
+        read = {*facts.body.split(" ")} - facts.placing
+        found = {name: number for name, number in numbers.items() if name in read or (is_known and number is not None)}
         return found if len(found) < len(every) else {}
 
     @cached_property

@@ -13,7 +13,7 @@ from tuner.drafting.arrays.shapes import Names, Shapes
 from tuner.drafting.fields import StructPointer
 from tuner.drafting.kernel_parameters import KernelParameters
 from tuner.drafting.knobs.proposals import Knob
-from tuner.drafting.roles import borders, inference, uses
+from tuner.drafting.roles import borders, inference, placing, uses
 from tuner.drafting.roles.calls import Calls
 from tuner.languages import LANGUAGES
 from tuner.space.dtypes import DTYPES
@@ -153,6 +153,12 @@ class Facts(KernelParameters):
     def is_quantity(self, name: str) -> bool:
         """Whether a constant only enters the kernels' results, so that it is no knob."""
         return uses.is_quantity(name, " ; ".join([self.body, *self._of_functions]), self._floats, self.computed)
+
+    @cached_property
+    def placing(self) -> set[str]:
+        """The names that decide where the kernels read and write, and how often their loops run."""
+        pointers = [p.name for p in self.parameters if p.is_pointer]
+        return placing.names_that_place(self.body, pointers, placing.pure_functions(self.text))
 
     def enters_numbers(self, name: str) -> bool:
         """Whether a constant is a term or factor of floating-point numbers."""

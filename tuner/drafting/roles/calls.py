@@ -10,7 +10,7 @@ from tuner.space.sources.tokens import definitions, split, words
 _BEFORE_PARENTHESES = {"if", "for", "while", "switch", "return", "sizeof", "case"}
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(", re.MULTILINE)
 # CUDA functions that take arguments by value, including intrinsics (__name).
-_OF_NUMBERS = re.compile(
+OF_NUMBERS = re.compile(
     r"__\w+|make_\w+|printf|f?(?:abs|min|max|ma|mod)[fl]?|is(?:nan|inf|finite)"
     r"|(?:r?sqrt|r?cbrt|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|a?(?:sin|cos|tan)h?|atan2|sinpi|cospi|erfc?|[lt]gamma"
     r"|floor|ceil|l?l?r(?:ound|int)|trunc|nearbyint|remainder|hypot|copysign|ldexp)[fl]?"
@@ -42,7 +42,7 @@ class Calls:
             return False
         if not self._has_references or function in self._defined:
             return self._defined.get(function, True)
-        return is_type_word(function) or function.endswith("_cast") or _OF_NUMBERS.fullmatch(function) is not None
+        return is_type_word(function) or function.endswith("_cast") or OF_NUMBERS.fullmatch(function) is not None
 
 
 def _name(declared: list[str]) -> str:
