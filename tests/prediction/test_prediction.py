@@ -612,3 +612,4 @@ def test_an_invalid_configuration_does_not_hide_that_another_takes_longer_than_i
     monkeypatch.setattr("tuner.prediction.model.BATCH", 1)
     assert small < large < 0.9 * learnt().times(sizes(size))[0]  # it is not looked at, as it cannot be the fastest
     assert learnt().times(sizes(size), is_valid=lambda position: position != 1)[0] == large
+    assert learnt().times(sizes(size), within=large / small)[0] == large
