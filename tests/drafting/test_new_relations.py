@@ -427,6 +427,13 @@ PROGRAMS = {
         "\nvoid run(float *x) { float *y; cudaMalloc(&y, N * sizeof(float)); f<<<8, 128>>>(y, x, N / 4); }",
         ["guess: y"],
     ),
+    "sizes that the host halves": (
+        f"__global__ void f(float *y, const float *x, int w, int h, int ow, int oh) {{ {INDEX} int j = blockIdx.y;"
+        "if (i < ow && j < oh) y[j * ow + i] = x[2 * j * w + 2 * i]; } void run(float *x, float *y, int w, int h) {"
+        "const int ow = w / 2; dim3 grid((ow + 127) / 128, h / 2); f<<<grid, 128>>>(y, x, w, h, ow, h / 2); }",
+        ["    w:\n    h:\n  arg", "y, dtype: float32, shape: [\"h // 2\", \"w // 2\"]",
+         "ow, dtype: int32, value: \"w // 2\"", "grid: [ceil_div(w // 2, block_size_x), h // 2]\n"],
+    ),
     "a part of a row, which is no size of the draft": (
         "__global__ void f(const float *x, float *y, int rows, int half) { int row = blockIdx.x; "
         "for (int c = threadIdx.x; row < rows && c < half; c += blockDim.x) { int i = row * half + c; y[2 * i] = x[i]; "

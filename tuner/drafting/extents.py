@@ -288,10 +288,17 @@ class DraftedExtents:
 
     def _across(self, extent: str) -> str:
         """An extent with the values of scalars that follow from those of other steps, as somebody writes it."""
-        for name, value in self._said.across.items():
+        for name, value in {**self._said.across, **self._parts_of_sizes}.items():
             extent = re.sub(rf"^{name}$|(?<=\(){name}(?=,)", value, extent)  # what has no operator beside it
             extent = re.sub(rf"\b{name}\b", f"({value})", extent)
         return _IN_SUM.sub(r"\1\2", extent)
+
+    @cached_property
+    def _parts_of_sizes(self) -> dict[str, str]:
+        """The scalars for which the host passes a size of the kernels divided by a number, with these quotients."""
+        sizes, every = {*self._facts.sizes} - self._facts.fields.keys() - self.rows.leading, self._said.values
+        found = {n: match for n, text in every.items() if (match := re.fullmatch(r"\(?((\w+) // \d+)\)?", text))}
+        return {n: m[1] for n, m in found.items() if n in sizes and m[2] in sizes and m[2] not in every}
 
     def numbered(self, extent: str) -> str:
         """An extent of the source in the draft's terms; empty if the draft lacks a name in it."""
