@@ -57,7 +57,7 @@ def test_the_exact_record_of_this_machine_comes_before_that_of_another_kind(
 ) -> None:
     kernel = "sgemm/03_naive"  # the store knows it on an H200, and CUDA comes before OpenCL
     assert tune(kernel, "8", "--device", "opencl", "--budget", "2").status == 0
-    done = tune("export", kernel, "8", "--to", "cu", "--output", tmp_path / "x.cu", "--json")
+    done = tune("export", kernel, "8", "--to", "cu", "-o", tmp_path / "x.cu", "--json")
     (device,) = done.json["devices"]
     assert (device["device"], device["match"]) == (opencl.name, "exact")
     assert "H200" in tune("export", kernel, "1024", "--to", "cu", "--output", tmp_path / "x.cu", "--json").out

@@ -88,7 +88,7 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--timeout", "inf"): "--timeout",
     ("report", "--write", "."): "is a directory",
     ("report", "--device", "abacus"): "the store has no records of such a device; it has NVIDIA H200",
-    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "there is no folder /dev/null",
+    ("record", "03_naive", "8", "--device", "opencl", "-o", "/dev/null/x.json"): "there is no folder /dev/null",
     ("report", "12_warptiled", "4096", "-o", "/mistyped/x.html"): "there is no folder /mistyped; make it, or",
     ("compare", "sgemm", "-o", "/proc/x.html"): "--output /proc/x.html: cannot be written: ",
     ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",

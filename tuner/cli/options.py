@@ -175,8 +175,8 @@ VERBOSE = click.option(
 
 
 def output_option(metavar: str, help_: str) -> Option:
-    """The option `--output`, passed as the argument `output`."""
-    return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
+    """The option `-o` or `--output`, passed as the argument `output`."""
+    return click.option("-o", "--output", callback=_output_path, metavar=metavar, help=help_)
 
 
 def storage_option(help_: str) -> Option:

@@ -17,6 +17,7 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
 @SET
 @TYPES
 @click.option(
+    "-o",
     "--output",
     "path",
     type=click.Path(path_type=Path),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     help=f"Time limit per configuration, in seconds; {TIMEOUT:g} if omitted, {LOOPS_TIMEOUT:g} on the host.",
 )
 @click.option(
+    "-o",
     "--output",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
