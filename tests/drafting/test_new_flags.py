@@ -247,3 +247,29 @@ def test_a_draft_has_what_the_compiler_of_its_language_reads_for_the_kernel(tmp_
     )
     x = drafts["copy"]["operation"]["arguments"][1]
     assert (x["dtype"], x["shape"]) == ("uint8", ["n", 48]), "OpenCL aligns float4, and so the struct, to 16 bytes"
+
+
+def test_a_number_that_only_chooses_among_loops_of_another_kernel_is_no_parameter(tmp_path: Path, tune: Tune) -> None:
+    """The pragmas of its loops are all that is left where a CUDA file's other functions are cut."""
+    source = tmp_path / "f.cu"
+    loop = "#pragma unroll EACH\n    for (int k = 0; k < n; k++)"
+    source.write_text(f"""\
+#define TILED 1
+#define EACH 4
+__global__ void first(float *y, int n) {{ int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] = 2.0f; }}
+__global__ void sums(float *y, const float *x, int n) {{
+    int i = blockIdx.x * 64 + threadIdx.x;
+    float s = 0;
+#if TILED
+    {loop} s += x[k];
+#else
+    {loop} s = s + x[k];
+#endif
+    if (i < n) y[i] = s;
+}}
+int main() {{ return 0; }}
+""")
+    for entry, found in (("first", set()), ("sums", {"TILED", "EACH"})):
+        done = tune("new", source, "--entry", entry, "--output", tmp_path / f"{entry}.yaml")
+        assert done.status == 0, done.err
+        assert {"TILED", "EACH"} & {*read(tmp_path / f"{entry}.yaml").data["parameters"]} == found

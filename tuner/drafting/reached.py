@@ -24,6 +24,7 @@ _DEFAULT = re.compile(
 )
 _TEST = re.compile(r"^[ \t]*#[ \t]*(?:if|el|pragma)\w*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _NO_CODE = re.compile(r"^[ \t]*#[ \t]*(?:pragma[ \t]+(?:OPENCL|once)|include)\b[^\n]*$", re.MULTILINE)
+_UNROLLED = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(?:GCC[ \t]+)?(?:no)?unroll\b")
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|el|endif|pragma)")
 _EMPTY = re.compile(  # a condition with nothing in any branch
     r"^[ \t]*#[ \t]*if(?:[^\n]*\\\n)*[^\n]*\n\s*(?:#[ \t]*el(?:[^\n]*\\\n)*[^\n]*\n\s*)*#[ \t]*endif[^\n]*$",
@@ -81,15 +82,22 @@ def without_others(code: str, names: frozenset[str]) -> str:
     """`code`, which has no comments, without the declarations and macros that are not among `names`, and without the
     conditions under which nothing is left. Macros that other conditions test stay."""
     read, parts, end = Declarations(code), list[str](), 0
-    for each in flat(read.all):
+    places = [(each, range(each.first, each.last + 1)) for each in flat(read.all)]
+    inside = {at for _, place in places for at in place}
+    directives = {at for at, token in enumerate(read.tokens) if token.is_directive}
+    # A pragma that unrolls no loop is left of a function that was cut.
+    unneeded = {at for at in directives - inside if _UNROLLED.match(read.tokens[at].text)}
+    for each, place in places:
         if (names | {ALWAYS}).isdisjoint(each.names):
-            own = read.tokens[each.first : each.last + 1]
-            found = [match[1] for token in own if token.is_directive and (match := _CONDITION.match(token.text))]
-            is_whole = found.count("if") == found.count("endif")
-            for token in own:
-                if not token.is_directive or (is_whole and _CONDITION.match(token.text)):
-                    parts += [code[end : token.start], re.sub(r"[^\n]", " ", token.text)]
-                    end = token.end
+            tested = {
+                at: match[1] for at in place if at in directives and (match := _CONDITION.match(read.tokens[at].text))
+            }
+            is_whole = [*tested.values()].count("if") == [*tested.values()].count("endif")
+            unneeded |= {*place} - directives | ({*tested} if is_whole else set())
+    for at in sorted(unneeded):
+        token = read.tokens[at]
+        parts += [code[end : token.start], re.sub(r"[^\n]", " ", token.text)]
+        end = token.end
     rest, before = _NO_CODE.sub("", "".join([*parts, code[end:]])), ""
     while rest != before:
         before, used = rest, names.union(*map(_NAME.findall, _TEST.findall(_DEFAULT.sub("", rest))))
