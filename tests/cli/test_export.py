@@ -22,7 +22,7 @@ from tuner.devices import Device
         ((KERNEL, "1024", "--to", "cubin", "--architecture", "sm_80;x"), "write names such as sm_80"),
         ((KERNEL, "1024", "--to", "cubin", "--architecture", "sm_20"), "nothing compiles for sm_20: "),
         (("sgemm/00_host_simple", "64", "--to", "cubin"), "which has no cubins; use --to dispatch for its builds"),
-        ((KERNEL, "1024", "--to", "cu", "--device", "Voodoo"), "those are: NVIDIA H200"),
+        ((KERNEL, "1024", "--to", "cu", "--device", "Voodoo"), "those are: NVIDIA H200; `tune merge FOLDER` adds"),
         ((KERNEL, "1024", "--to", "csv", "--device", "Voodoo"), "nothing has been measured"),
         ((KERNEL, "1024", "--to", "header", "--output", "/proc/no/where.h"), "cannot be written"),
         ((KERNEL, "1024", "--to", "header", "--output", ""), "--output '': names no file"),

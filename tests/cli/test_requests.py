@@ -81,6 +81,7 @@ BAD_REQUESTS = {
     ("validate", "spaces/sgemm/03_naive.yml"): "there is no such file; did you mean spaces/sgemm/03_naive.yaml?",
     ("show", "spaces/sgemm/03_naive.yamll"): "there is no such kernel; did you mean spaces/sgemm/03_naive.yaml?",
     ("new", "kernels/sgemm/03_naiv.cu"): "No such file or directory; did you mean kernels/sgemm/03_naive.cu?",
+    ("new", "kernels/sgemm/03_naive.cu", "draft.yaml"): "draft.yaml: a second argument; write `--output FILE` to name",
     ("list", "extra", "more"): "more",
     ("list", "nothing such"): "no kernel has 'nothing such' in its name or title; `tune list` lists all",
     ("03_naive", "8", "--seed", "-1"): "--seed",

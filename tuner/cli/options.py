@@ -174,9 +174,9 @@ VERBOSE = click.option(
 )
 
 
-def output_option(metavar: str, help_: str) -> Option:
-    """The option `-o` or `--output`, passed as the argument `output`."""
-    return click.option("-o", "--output", callback=_output_path, metavar=metavar, help=help_)
+def output_option(metavar: str, help_: str, argument: str = "output") -> Option:
+    """The option `-o` or `--output`, passed as this argument."""
+    return click.option("-o", "--output", argument, callback=_output_path, metavar=metavar, help=help_)
 
 
 def storage_option(help_: str) -> Option:
@@ -204,11 +204,6 @@ def check_file(option: str, file: Path) -> None:
         if file.is_dir():
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         paths.check_writable(file.parent)
-
-
-def figure_option(help_: str) -> Option:
-    """The option `-o` or `--output` for a page or picture, passed as the argument `output_`."""
-    return click.option("-o", "--output", "output_", callback=_output_path, metavar="FILE", help=help_)
 
 
 def write_figure(file: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from tuner.cli.options import (
     COMPLETE_KERNEL,
     JSON,
     check_file,
-    figure_option,
+    output_option,
     with_kept_files,
     write_figure,
 )
@@ -37,7 +37,7 @@ from tuner.cli.options import (
     metavar="DIR",
     help="Your store, used with the shipped one; two or more are compared with each other, without it.",
 )
-@figure_option("Page (.html) or chart (.svg, .png) to write.")
+@output_option("FILE", "Page (.html) or chart (.svg, .png) to write.", "output_")
 @JSON
 @with_kept_files
 def command(

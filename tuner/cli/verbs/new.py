@@ -77,7 +77,8 @@ def command(
         _from_script([str(source), *arguments], output or Path(), as_json)
         return
     if arguments:
-        raise RequestError(f"{shown(' '.join(arguments))}: only a script has arguments; see `tune new --help`")
+        advice = "write `--output FILE` to name the draft; only a script has arguments"
+        raise RequestError(f"{shown(' '.join(arguments))}: a second argument; {advice}")
     from tuner.drafting.draft import Draft
     from tuner.drafting.host.program_files import including
 

@@ -13,7 +13,7 @@ from tuner.cli.options import (
     RESULTS,
     SET,
     TYPES,
-    figure_option,
+    output_option,
     storage_option,
     with_kept_files,
 )
@@ -37,8 +37,10 @@ from tuner.errors import RequestError
     help="Write the tables into FILE, between lines such as <!-- results: begin --> and <!-- results: end -->; may be "
     "given more than once.",
 )
-@figure_option(
-    "Page (.html) or charts (.svg, .png) to write for KERNEL; a page named after kernel and size if omitted."
+@output_option(
+    "FILE",
+    "Page (.html) or charts (.svg, .png) to write for KERNEL; a page named after kernel and size if omitted.",
+    "output_",
 )
 @click.option(
     "--recording", type=click.Path(path_type=Path), metavar="FILE", help="Report on this recording, in place of KERNEL."

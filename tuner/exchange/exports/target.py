@@ -211,7 +211,8 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
         names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(
             f"--device {shown(name)}: neither a kind of device ({', '.join(devices.KINDS)}) nor a device with "
-            f"{'times' if tables else 'records'} in the store; those are: {names}"
+            f"{'times' if tables else 'records'} in the store; those are: {names}; "
+            "`tune merge FOLDER` adds those of another machine"
         )
     return matches
 
