@@ -40,7 +40,7 @@ def command(
     a configuration is valid.
 
     With --compile, the default configuration is built for each kind of device that has a compiler on this machine. CUDA
-    needs no device for that.
+    needs none: without one, it builds for the first of sm_80, sm_90a, sm_100a and sm_120a that `requires:` allows.
 
     With --answers, the inputs are filled and the expected outputs computed as `tune` does it, at SIZE, within 600 s.
     This runs the Python functions of the file, and needs a C compiler, but no device.
