@@ -105,6 +105,16 @@ def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tu
     assert len(done.err.splitlines()) == 1
 
 
+def test_an_error_within_a_file_suggests_no_family_of_a_similar_name(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sgemm.yaml").write_text("title: t\nkernel: k  # ? which one?\n")
+    done = tune("sgemm.yaml", "8")
+    assert done.status == 2
+    assert done.err.endswith("line 2: kernel: which one?\n")
+
+
 NUMBERS = [
     (verb, option.opts[0], option.type)
     for verb in ("kernel", *VERBS)

@@ -12,6 +12,20 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import asked_for
 from helpers.processes import Tune
 
+KEPT = """
+title: one element of an array that it changes comes from scratch
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: inout}
+    - {name: t, dtype: float32, shape: [n], role: scratch}
+    - {name: n, dtype: int32}
+  reference: y + where(arange(n) > 0, 1, 0)
+kernel: kept
+source: kept.c
+parameters: {a: [0, 1]}
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("optimized")
@@ -70,6 +84,12 @@ def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, sta
         stage(c_kernel("border", MULTIPLY.replace("i = 0", "i = 1")), "border", "{a: [0, 1]}"), "8", "--repeats", "1"
     )
     assert "is valid; if the kernel leaves these elements as they are, as those of a border, write `role:" in border.err
+    (file.parent / "kept.c").write_text(
+        "void kept(float *y, float *t, int n) { for (int i = 0; i < n; i++) y[i] += i ? a * 0 + 1 : t[0]; }"
+    )
+    (file.parent / "kept.yaml").write_text(KEPT)
+    kept = tune(file.parent / "kept.yaml", "64", "--repeats", "1")
+    assert "valid; if the kernel reads scratch before it writes it, give that scratch `zeroed: each`; else" in kept.err
     wrong = "static int runs; if (a == 0 || (a == 1 && ++runs % 2 == 0)) C[0] += 1;"  # at once, and in a later run
     mostly = tune(stage(c_kernel("mostly", f"{MULTIPLY} {wrong}"), "mostly", "{a: [0, 1, 2]}"), "8", "--repeats", "1")
     assert "2 of 3 configurations give wrong results; fix the kernel or its reference; if they" in mostly.err

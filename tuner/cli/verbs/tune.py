@@ -29,7 +29,7 @@ from tuner.cli.options import (
 )
 from tuner.cli.screen.result import document, lines
 from tuner.cli.verb_names import VERBS
-from tuner.errors import EnvironmentTrouble, RequestError
+from tuner.errors import EnvironmentTrouble, RequestError, SpaceError
 from tuner.measure.method import (
     COMPARED_RUNS,
     COMPARED_SECONDS,
@@ -182,7 +182,7 @@ def _spaces(kernel: str) -> Sequence[Space]:
 
     try:
         return family.find(kernel).spaces
-    except EnvironmentTrouble:
+    except (EnvironmentTrouble, SpaceError):  # of a file that was found
         raise
     except RequestError as error:
         families = {entry.name.rpartition("/")[0] for entry in (*kernel_lists.shipped(), *kernel_lists.own()[0])}

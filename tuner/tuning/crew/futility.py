@@ -107,16 +107,18 @@ def allowance(line: str, arguments: Collection[Argument]) -> str:
     """What the space file may say if the message of a wrong result counts few wrong elements, if its answers are not
     finite, or if what is NaN may come from scratch; else empty."""
     name = line.partition("[")[0]
-    arrays = [argument.name for argument in arguments if argument.role is not None]  # not what is derived from them
+    roles = {argument.name: argument.role for argument in arguments if argument.role is not None}  # nothing derived
+    is_scratch_unset = any(each.role == "scratch" and each.zeroed == "never" for each in arguments)
+    is_border = name in roles and not (is_scratch_unset and roles[name] == "inout")  # which keeps what it had
     tally = _TALLY.search(line)
     share = int(tally[1]) / int(tally[2]) if tally else 1.0
     is_finite = not re.search(r"\b(nan|inf) expected", line)
-    if UNWRITTEN in line and share < MOST_OF_BORDER and name in arrays and is_finite:  # which no rounding explains
+    if UNWRITTEN in line and share < MOST_OF_BORDER and is_border and is_finite:  # which no rounding explains
         is_zero = re.search(r"; -?0([+-]0j)? expected", line)
         fill = "`fill: zeros`" if is_zero else "a `fill:` that holds there what is expected"
         role = f"`role: inout`, with {fill}, for {name}"
         return f"if the kernel leaves these elements as they are, as those of a border, write {role}; else "
-    if UNWRITTEN in line and any(each.role == "scratch" and each.zeroed == "never" for each in arguments):
+    if UNWRITTEN in line and is_scratch_unset:
         return "if the kernel reads scratch before it writes it, give that scratch `zeroed: each`; else "
     if not is_finite:
         return "if the expected outputs should be finite, give inputs a `fill:` with which they are; else "
