@@ -162,3 +162,13 @@ def test_a_kernel_without_a_tiny_term_is_refused_and_a_right_one_is_told_what_no
     (sentence,) = [warning for warning in done.json["warnings"] if "does not see" in warning]
     assert sentence.startswith("verification does not see term `1e-12 * x[1:-1]`: no output changes by more than its")
     assert "change of term `1e-12 * x[1:-1]`" in tune("best", file, "100", "--json").json["record"]["skipped_mutants"]
+
+
+@pytest.mark.parametrize(("limit", "is_told"), [(8, True), (4, False)])
+def test_outputs_that_are_nearly_all_equal_are_told(limit: int, is_told: bool, host: Device, tmp_path: Path) -> None:
+    """None of the integers drafted for an input, 0 to 8, exceeds 8, so a kernel that writes zeros passes."""
+    code = f"void f(int *y, const int *x, int n) {{ for (int i = 0; i < n; i++) y[i] = x[i] > {limit}; }}"
+    arguments = [array("y", "int32", ["n"], "out"), array("x", "int32", ["n"])]
+    file = written(tmp_path, code, arguments, f"where(x > {limit}, 1, 0)")
+    told = [sentence for sentence in sight(file, host, "5000").sentences if "expected numbers are 0" in sentence]
+    assert len(told) == is_told

@@ -124,7 +124,7 @@ class _Examination:
         self._deadline = time.perf_counter() + MOST_SECONDS
 
     def sight(self) -> Sight:
-        self._sight.sentences += compared_outputs.mostly_strange(self._op, self._inputs)
+        self._sight.sentences += compared_outputs.warnings(self._op, self._inputs)
         form = self._op.reference
         formulas = form.outputs if isinstance(form, ExpressionReference) else {}
         named = frozenset[str]().union(*(formula.names for formula in formulas.values()))

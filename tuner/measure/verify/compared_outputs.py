@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 4096  # answers among which strange ones are looked for
 MOST_STRANGE = 0.1  # of the answers of an output, without a warning
+MOST_EQUAL = 0.999  # the same; of fewer answers than SAMPLE, all may be equal
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,17 @@ class Output:
         """The share of the answers, or of a sample of them, that are NaN, infinite or larger than the type holds."""
         if self.dtype.is_exact or not self.answer.size:
             return 0.0
-        sample = np.unique(np.linspace(0, self.answer.size - 1, SAMPLE).astype(np.int64))
-        return np.count_nonzero(~(np.abs(self.answer.at(sample)) <= self.dtype.high)) / sample.size
+        sample = self._sample()
+        return np.count_nonzero(~(np.abs(sample) <= self.dtype.high)) / sample.size
+
+    @property
+    def most_frequent(self) -> tuple[str, float]:
+        """The most frequent answer of a sample of them, and its share."""
+        values, counts = np.unique(self._sample(), return_counts=True)
+        return f"{values[counts.argmax()]:.7g}", counts.max() / counts.sum()
+
+    def _sample(self) -> Array:
+        return self.answer.at(np.unique(np.linspace(0, self.answer.size - 1, SAMPLE).astype(np.int64)))
 
     def right(self, elements: slice | Array) -> Array:
         """These elements as a correct kernel writes them."""
@@ -75,8 +85,9 @@ def diverges(op: Operation, own: InputSet, other: InputSet) -> bool:
         return any(each.strange > 2 * usual[each.name] for each in of(op, other))
 
 
-def mostly_strange(op: Operation, inputs: InputSet) -> Iterator[str]:
-    """A warning of each output of whose answers more than MOST_STRANGE are strange."""
+def warnings(op: Operation, inputs: InputSet) -> Iterator[str]:
+    """A warning of each output of whose answers more than MOST_STRANGE are strange, or more than MOST_EQUAL equal."""
+    has_inputs = any(argument.name not in inputs.write_only for argument in op.arrays)
     for output in of(op, inputs):
         with np.errstate(all="ignore"):
             share = output.strange
@@ -86,3 +97,10 @@ def mostly_strange(op: Operation, inputs: InputSet) -> Iterator[str]:
                 f"{output.dtype.name}, and show little of what a kernel computes; give inputs a `fill:` with which "
                 "they are finite"
             )
+        elif has_inputs and output.answer.size > SAMPLE:
+            value, share = output.most_frequent
+            if share > MOST_EQUAL:
+                yield (
+                    f"{output.name}: at least {MOST_EQUAL:.1%} of the expected numbers are {value}, so few elements "
+                    "show what a kernel computes; give inputs a `fill:` with which more of them differ"
+                )
